@@ -171,7 +171,7 @@ def _inputs(
         raise InputError(f"{', '.join(files)}: no text in there")
     tokenizer = open_tokenizer(run.vocabulary, **run.tokenizer)
     batches = (
-        packed(tokenised_texts(texts[first : first + _ROWS], tokenizer, "input")[0], length)
+        packed(tokenised_texts(texts[first : first + _ROWS], tokenizer, "input", length)[0], length)
         for first in range(0, len(texts), _ROWS)
     )
     return batches, tokenizer.vocabulary.pieces

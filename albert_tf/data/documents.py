@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.raw_text.long_lines import bounded_lines, text_lines
+from albert_tf.raw_text.long_lines import bounded_lines, strip_lines, text_lines
 
 # Text of a document beyond this is read as a further document, so that a file without blank lines needs no
 # more memory than others. In bytes.
@@ -46,11 +46,12 @@ class Documents(NamedTuple):
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
     """The documents of a text file, a sentence a line, and the hash bucket of each: string, int64 scalars.
 
-    Blank lines end documents; lines lose the whitespace around them, and over-long ones become several.
-    A document of more than MAX_DOCUMENT_BYTES comes in several parts, all with the bucket of the first.
+    Lines of nothing that can be seen end documents; lines lose the whitespace around them, and over-long ones
+    become several. A document of more than MAX_DOCUMENT_BYTES comes in several parts, all with the bucket of
+    the first.
     """
     end_of_file = tf.data.Dataset.from_tensors(tf.constant([""]))
-    sentences = text_lines(file).batch(_LINES_PER_BATCH).map(lambda x: bounded_lines(tf.strings.strip(x)))
+    sentences = text_lines(file).batch(_LINES_PER_BATCH).map(lambda x: bounded_lines(strip_lines(x)))
     parts = sentences.rebatch(_LINES_PER_BATCH).concatenate(end_of_file)
     nothing = (tf.constant(""), tf.constant(-1, tf.int64))
     return parts.scan(nothing, _complete_documents).unbatch()

@@ -17,6 +17,7 @@ from albert_tf.tokenizers import pack
 from albert_tf.tokenizers.given import listed
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.utils.checks import is_missing
+from albert_tf.utils.choices import TRUNCATE
 from albert_tf.utils.errors import InputError, shown
 
 
@@ -100,7 +101,7 @@ def segments(texts: Any) -> list[tf.Tensor]:
 
 
 def tokenised_texts(
-    x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int | None = None, y: Any = None
+    x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int, long: str = TRUNCATE, y: Any = None
 ) -> tuple[TokenRows, bool]:
     """The tokens of texts in any form of `text_records`, and True if they are pairs; as of `text_rows`.
 
@@ -115,7 +116,7 @@ def tokenised_texts(
         raise InputError(f"{argument} holds both single texts and pairs")
     if y is not None and pairs == {True} and [record.text_pair for record in records] == list(listed(y)):
         raise InputError(f"{argument}: the second texts are the labels: give the column of texts alone")
-    return text_rows(records, tokenizer, {}, seq_length if pairs == {False} else None), pairs.pop()
+    return text_rows(records, tokenizer, {}, seq_length, TRUNCATE if pairs == {True} else long), pairs.pop()
 
 
 def packed(rows: TokenRows, seq_length: int) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.examples.rows import TokenRows, unread
 from albert_tf.tasks.long_texts import pooled, text_inputs, window_inputs
 from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.utils.choices import HEAD_TAIL, WINDOWS
+from albert_tf.utils.choices import WINDOWS
 from albert_tf.utils.errors import InputError
 
 # Batches that Keras takes as they are, and these or token ids.
@@ -54,7 +54,8 @@ class TokenInputs:
 
     def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
         """The encoder's inputs, int32 [B, S] each, of tensors of texts."""
-        tokens = [self.tokenizer(text) for text in segments(texts)]
+        columns, reading = segments(texts), (self.seq_length, self.long_texts.long)
+        tokens = [self.tokenizer(self.tokenizer.shorten_text(text, *reading)) for text in columns]
         return text_inputs(tokens, *self._reading)
 
     @property
@@ -85,8 +86,8 @@ class TokenInputs:
         elif isinstance(x, _NOT_TEXTS) and not hasattr(x, "column_names"):
             return x, y
         else:
-            seq_length = self.seq_length if self.long_texts.long == HEAD_TAIL else None
-            rows, pairs = tokenised_texts(x, self.tokenizer, argument, seq_length, y)
+            reading = self.seq_length, self.long_texts.long
+            rows, pairs = tokenised_texts(x, self.tokenizer, argument, *reading, y)
             if y is not None:
                 y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
             columns = self._columns(rows)

@@ -12,10 +12,11 @@ import tensorflow as tf
 
 from albert_tf.data.documents import BYTES_HASHED, MAX_DOCUMENT_BYTES
 from albert_tf.raw_text.checks import GZIP_SUFFIX, check_utf8, decompressed
-from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines
+from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines, is_blank, split_lines
 from albert_tf.raw_text.sentences import split_sentences
 
 SLICE_BYTES = 32 << 20
+_LONGEST_LINE_BYTES = SLICE_BYTES  # that is read at once, where a line need not be whole
 _END_OF_DOCUMENT = b""
 
 
@@ -61,8 +62,10 @@ def read_slice(
       InputError: the slice is not UTF-8, or the file is a damaged .gz.
     """
     end = sys.maxsize if file_slice.file.endswith(GZIP_SUFFIX) else file_slice.end
+    longest = _LONGEST_LINE_BYTES if input_format == "lines" else None
     with decompressed(file_slice.file, stream) as opened:
-        sentences = FORMATS[input_format](_lines(opened, file_slice.begin), end, text_field, counts)
+        lines = _lines(opened, file_slice.begin, longest)
+        sentences = FORMATS[input_format](lines, end, text_field, counts)
         try:
             yield from _documents(sentences, counts)
         except UnicodeDecodeError:
@@ -98,16 +101,23 @@ def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
             yield sentence
 
 
-def _lines(stream: IO[bytes], begin: int) -> Iterator[tuple[int, bytes]]:
-    """Position and content of the lines from a position on; UnicodeDecodeError if they are not UTF-8."""
-    position = begin
-    if begin > 0:
-        stream.seek(begin - 1)
-        position += len(stream.readline()) - 1  # the rest of the line before
-    while line := stream.readline():
-        line.decode()
-        yield position, line.strip()
-        position += len(line)
+def _lines(stream: IO[bytes], begin: int, longest: int | None) -> Iterator[tuple[int, bytes]]:
+    """Position and content of the lines from a position on, b"" of those in which nothing can be seen.
+
+    Lines that are longer than `longest` come in parts. UnicodeDecodeError if they are not UTF-8.
+    """
+    position = max(begin - 1, 0)
+    is_rest = is_before = begin > 0  # of a line that has begun; of one that the slice before owns
+    if is_before:
+        stream.seek(position)
+    for part in split_lines(stream, longest):
+        if not is_before:
+            line = b"" if is_blank(part) else part.strip()
+            if line or not is_rest:
+                yield position, line
+        position += len(part)
+        is_rest = not part.endswith((b"\n", b"\r"))
+        is_before &= is_rest
 
 
 def _blank_line_documents(lines: Iterator[tuple[int, bytes]], end: int) -> Iterator[bytes]:

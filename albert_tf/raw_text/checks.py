@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import functools
 import gzip
 import io
 import itertools
+import threading
 import zlib
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, cast
 
@@ -21,6 +21,9 @@ GZIP_SUFFIX = ".gz"
 _CHUNK_BYTES = 1 << 20
 
 
+_checked: set[tuple[str, int, int]] = set()  # paths, sizes and times of change
+
+
 def check_text_files(files: Iterable[str]) -> None:
     """Reads files, compressed if they end in `.gz`, to their ends and checks that they are text.
 
@@ -30,22 +33,23 @@ def check_text_files(files: Iterable[str]) -> None:
     Raises:
       InputError: a file is not UTF-8, is named as JSON lines, or is a damaged `.gz`.
     """
+    is_over = threading.Event()
 
     def check(file: str) -> None:
         if file.removesuffix(GZIP_SUFFIX).endswith(".jsonl"):
             raise InputError(f"{file} holds JSON: `albert-tf prepare --input_format jsonl` reads it")
         stat = tf.io.gfile.stat(file)
-        _check(file, stat.length, stat.mtime_nsec)
+        known = (file, stat.length, stat.mtime_nsec)
+        if known not in _checked:
+            with tf.io.gfile.GFile(file, "rb") as stored, decompressed(file, stored) as opened:
+                check_utf8(opened, file, is_over)
+            _checked.add(known)
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(check, files))
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _check(file: str, size: int, modified: int) -> None:
-    """Checks a file of this size and time of change; the cache does not hold errors."""
-    with tf.io.gfile.GFile(file, "rb") as stored, decompressed(file, stored) as opened:
-        check_utf8(opened, file)
+        try:
+            list(pool.map(check, files))
+        finally:
+            is_over.set()  # at an error or SIGTERM: the pool waits for its threads
 
 
 @contextmanager
@@ -64,17 +68,30 @@ def decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
         raise InputError(f"{problem}: copy it again, or rename it if it is not compressed") from None
 
 
-def check_utf8(stream: IO[bytes], file: str) -> None:
-    """Reads a stream to its end; an InputError names the first line that is not UTF-8."""
+def check_utf8(stream: IO[bytes], file: str, is_over: threading.Event | None = None) -> None:
+    """Reads a stream to its end; an InputError names the first line that is not UTF-8.
+
+    Another thread ends it with CancelledError by `is_over`.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")()
-    line = 1
+    line, before = 1, b""
     for part in itertools.chain(iter(lambda: stream.read(_CHUNK_BYTES), b""), [b""]):
+        if is_over is not None and is_over.is_set():
+            raise CancelledError
         try:
             decoder.decode(part, final=not part)
         except UnicodeDecodeError as error:
-            line += error.object.count(b"\n", 0, error.start)
+            # Of bytes of the part before, which hold no end of a line, and of this one.
+            line += _line_ends(before, error.object[: error.start])
             raise InputError(f"{file}:{line}: not UTF-8: `iconv -f ENCODING -t UTF-8` converts it") from None
-        line += part.count(b"\n")
+        line += _line_ends(before, part)
+        before = part[-1:]
+
+
+def _line_ends(before: bytes, part: bytes) -> int:
+    """The line ends, LF, CR or CR LF, in a part of a file after the byte before it."""
+    pairs = part.count(b"\r\n") + (before == b"\r" and part.startswith(b"\n"))
+    return part.count(b"\n") + part.count(b"\r") - pairs
 
 
 def decode_text(content: bytes, file: str) -> str:

@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import IO
+
 import tensorflow as tf
 
 MAX_SENTENCE_BYTES = 4192  # bytes; SentencePiece, when it is trained, skips what is longer
 PART_BYTES = 1024  # bytes of a longer one that become a sentence: half of what fills an example of 512 tokens
 
+_BLOCK_BYTES = 1 << 20
+# What Python's `str.isspace` calls a space, and what cannot be seen and stands in its place.
+_BLANKS = r"\t-\r\x1C-\x20\x85\xA0\u1680\u2000-\u200B\u2028\u2029\u202F\u205F\u3000\uFEFF"
+_BLANK = re.compile(f"[{_BLANKS}]*")
+_NO_BYTE_OF_TEXT = b"\xfd"  # in UTF-8, which checks of the files have found them to be
+
 
 def text_lines(file: tf.Tensor | str) -> tf.data.Dataset:
-    """The lines of a text file, string scalars; one that ends in `.gz` is decompressed."""
+    """The lines of a text file, string scalars; one that ends in `.gz` is decompressed.
+
+    Lines end as Python's universal newlines do: at LF, CR or CR LF.
+    """
     # What is cut off would be read to where it breaks: see check_text_files.
     is_compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
-    return tf.data.TextLineDataset(file, tf.where(is_compressed, "GZIP", ""))
+    # A reader of tables, here of one column: `TextLineDataset` deletes CRs, and joins the words around them.
+    table = tf.data.experimental.CsvDataset(
+        file,
+        [tf.constant("")],
+        compression_type=tf.where(is_compressed, "GZIP", ""),
+        field_delim=_NO_BYTE_OF_TEXT,
+        use_quote_delim=False,
+    )
+    return table.map(lambda line: line)
+
+
+def split_lines(stream: IO[bytes], longest: int | None = None) -> Iterator[bytes]:
+    """The lines of a stream in UTF-8 with their ends, which are those of `text_lines`.
+
+    Args:
+      stream: the bytes.
+      longest: a line of more bytes comes in parts, of which only the last one has an end; each but the last
+        is cut before a space or, where there is none, before a character. None: all lines are whole.
+    """
+    rest = b""
+    while block := stream.read(max(_BLOCK_BYTES, len(rest))):
+        lines = (rest + block).splitlines(keepends=True)
+        # It may go on; a CR may be the first half of an end.
+        rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
+        yield from lines
+        if longest is not None and len(rest) > longest:
+            starts = (n for n in range(len(rest) - 1, len(rest) - 5, -1) if rest[n] & 0xC0 != 0x80)
+            cut = max(rest.rfind(b" "), 0) or next(starts, len(rest))
+            yield rest[:cut]
+            rest = rest[cut:]
+    if rest:
+        yield rest
+
+
+def is_blank(line: bytes) -> bool:
+    """True if a line in UTF-8 holds nothing but spaces of Unicode, U+FEFF and U+200B."""
+    return _BLANK.fullmatch(line.decode()) is not None
+
+
+def strip_lines(lines: tf.Tensor) -> tf.Tensor:
+    """Lines, string [n], without the whitespace around them; those that `is_blank` finds are ""."""
+    blanks = re.sub(r"\\u(....)", r"\\x{\1}", _BLANKS)  # as TensorFlow's regular expressions spell them
+    return tf.strings.strip(tf.strings.regex_replace(lines, rf"\A[{blanks}]*\z", ""))
 
 
 # A function of TensorFlow's: it is traced once, not in every pipeline.

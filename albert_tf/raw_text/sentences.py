@@ -17,7 +17,7 @@ _MAY_END = frozenset(["etc", "inc", "ltd", "corp", "co", "jr", "sr", "al"])
 _CLOSING = "\"'”’»)\\]"
 _OPENING = "\"'“‘«(\\["
 # The end of a sentence and the space after it, or a full stop of a script that writes no spaces.
-_END = re.compile(rf"(?<=[.!?…])[{_CLOSING}]*\s+|(?<=[。！？])[”’」』）]*\s*|\s*\n\s*")
+_END = re.compile(rf"(?<=[.!?…])[{_CLOSING}]*\s+|(?<=[。！？])[”’」』）]*\s*|\s*[\r\n]\s*")
 _LAST_WORD = re.compile(r"(\S+)\.$")
 _GOES_ON = re.compile(rf"[{_OPENING}]*[^\W\d_]")
 
@@ -25,8 +25,8 @@ _GOES_ON = re.compile(rf"[{_OPENING}]*[^\W\d_]")
 def split_sentences(text: str) -> list[str]:
     """The sentences of a text, without the whitespace around them.
 
-    A sentence ends at a line's end, and at . ! ? … with closing quotes and brackets, where what follows does
-    not begin with a small letter; not after an abbreviation, initial or the like.
+    A sentence ends at a line's end, LF or CR, and at . ! ? … with closing quotes and brackets, where what
+    follows does not begin with a small letter; not after an abbreviation, initial or the like.
 
     >>> split_sentences('Mr. Smith left at 5 p.m. on Monday. "Why?" asked J. Doe. 他走了。真的！')
     ['Mr. Smith left at 5 p.m. on Monday.', '"Why?" asked J. Doe.', '他走了。', '真的！']
@@ -42,7 +42,7 @@ def split_sentences(text: str) -> list[str]:
 
 def _ends(text: str, begin: int, end: re.Match[str]) -> bool:
     """True if a possible end of the sentence from `begin` is one."""
-    if "\n" in end[0] or end.end() == len(text) or text[end.start() - 1] in "。！？":
+    if "\n" in end[0] or "\r" in end[0] or end.end() == len(text) or text[end.start() - 1] in "。！？":
         return True
     following = _GOES_ON.match(text, end.end())
     if following and following[0][-1].islower():

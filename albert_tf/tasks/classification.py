@@ -49,20 +49,31 @@ def text_rows(
     records: TextRecords,
     tokenizer: TextTokenizer,
     features: Mapping[str, np.ndarray],
-    seq_length: int | None = None,
+    seq_length: int,
+    long: str = TRUNCATE,
 ) -> TokenRows:
     """The text, or the text and its pair, of records that all have one or all have none.
 
-    They are not trimmed yet; with `seq_length` the head and the tail of a text that fit are left.
+    They are not trimmed yet. What `TextTokenizer.shorten_text` leaves out is dropped, and its tokens are
+    estimated; with `long="head_tail"` the head and the tail of a text that fit are left.
     """
-    segments = [tokenised(tokenizer, [record.text for record in records])]
+
+    def tokenize(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        short = tokenizer.shorten_text(text, seq_length, long)
+        return tokenizer(short), tf.strings.length(text) / tf.maximum(tf.strings.length(short), 1)
+
+    columns = [[record.text for record in records]]
     if records[0].text_pair is not None:
-        segments.append(tokenised(tokenizer, [record.text_pair or "" for record in records]))
-    dropped: np.ndarray | int = 0
-    if seq_length is not None:
-        budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
-        with tf.device("CPU:0"):
-            dropped = np.maximum(segments[0].row_lengths().numpy() - budget, 0)
+        columns.append([record.text_pair or "" for record in records])
+    segments, ratios = map(list, zip(*(tokenised(tokenize, texts) for texts in columns), strict=True))
+    with tf.device("CPU:0"):
+        lengths = [segment.row_lengths().numpy() for segment in segments]
+        dropped = sum(
+            (n * (ratio.numpy() - 1)).astype(np.int64) for n, ratio in zip(lengths, ratios, strict=True)
+        )
+        if long == HEAD_TAIL:
+            budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
+            dropped += np.maximum(lengths[0] - budget, 0)
             segments = [head_and_tail(segments[0], budget)]
     tokens, starts = joined(segments)
     lengths = [row_lengths(segment) for segment in segments]
@@ -92,8 +103,7 @@ class TextKind(FinetunedKind):
         """
         self.check(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
-        seq_length = self.seq_length if self.long_texts.long == HEAD_TAIL else None
-        rows, places = text_rows(records, tokenizer, features, seq_length), None
+        rows, places = text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long), None
         if self.long_texts.long == WINDOWS:
             rows, places = in_windows(rows, self.seq_length, self.long_texts)
         return Examples(records, rows, places)
@@ -145,7 +155,7 @@ class TextKind(FinetunedKind):
 
         def answer(*texts: tf.Tensor, patience: tf.Tensor | None = None) -> Tensors:
             reading = served.seq_length, served.input_format, long
-            inputs = text_inputs(served.tokens(*texts), *reading)
+            inputs = text_inputs(served.tokens(*texts, keep=long.long), *reading)
             if long.long == WINDOWS:
                 windows, rows = window_inputs(inputs, *reading)
                 logits = in_blocks(logits_of, without_padding(windows), tf.float32)

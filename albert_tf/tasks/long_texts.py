@@ -52,6 +52,7 @@ def in_windows(rows: TokenRows, seq_length: int, settings: LongTexts) -> tuple[T
         lengths=lengths[:, np.newaxis],
         features={**features, WEIGHTS: weights},
         records=numbers,
+        dropped=0,
     )
     return changed, numbers
 

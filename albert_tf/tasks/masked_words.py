@@ -98,7 +98,8 @@ class MaskedWords(Kind):
 
         @tf.function(input_signature=[text_spec("text")])
         def fill_mask(text: tf.Tensor) -> Tensors:
-            tokens = tokens_with_masks(ensure_text_batch(text), tokenizer)
+            text = tokenizer.shorten_text(ensure_text_batch(text), served.seq_length)
+            tokens = tokens_with_masks(text, tokenizer)
             inputs = without_padding(pack([tokens], served.seq_length, served.input_format))
             positions, is_mask = mask_positions(inputs[WORD_IDS], mask_id)
             sequence = served.encoded(inputs)["sequence_output"]

@@ -24,6 +24,7 @@ from albert_tf.tasks.serving import (
     Signature,
     text_spec,
 )
+from albert_tf.tokenizers.base import TAIL
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
@@ -117,10 +118,14 @@ class MultipleChoice(FinetunedKind):
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         pairs = [(record.question, option) for record in records for option in record.options]
         counts = np.array([len(record.options) for record in records])
+
+        def question_tokens(*texts: tf.Tensor) -> tf.RaggedTensor:
+            return tokenizer(tokenizer.shorten_text(question_with_option(*texts), LONGEST_QUESTION, TAIL))
+
         spans, dropped = choice_spans(
-            tokenised(tokenizer, list(numbers)),
+            tokenised(lambda text: tokenizer(tokenizer.shorten_text(text, self.seq_length)), list(numbers)),
             np.repeat([numbers[record.context] for record in records], counts),
-            tokenised(lambda *texts: tokenizer(question_with_option(*texts)), *zip(*pairs, strict=True)),
+            tokenised(question_tokens, *zip(*pairs, strict=True)),
             self.seq_length,
             input_format,
         )
@@ -193,7 +198,8 @@ class MultipleChoice(FinetunedKind):
             texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
             rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
             filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
-            contexts, questions = served.tokenizer(texts[:, 0]), served.tokenizer(filled)
+            (contexts,) = served.tokens(texts[:, 0])
+            questions = served.tokenizer(served.tokenizer.shorten_text(filled, LONGEST_QUESTION, TAIL))
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
             inputs = served.packed(spans)
             is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]

@@ -84,7 +84,10 @@ class QuestionAnswering(FinetunedKind):
         check_length("seq_length", self.seq_length, self._shortest(input_format))
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         found = tokenised(tokenizer.tokenize_with_offsets, list(numbers), at_once=CONTEXTS_AT_ONCE)
-        questions = tokenised(tokenizer, [record.question for record in records])
+        questions = tokenised(
+            lambda text: tokenizer(tokenizer.shorten_text(text, self.settings.max_query_length)),
+            [record.question for record in records],
+        )
         with tf.device("CPU:0"):
             contexts = Contexts(tf.constant([utf8(text) for text in numbers]), *found)
             context_of = tf.constant([numbers[record.context] for record in records])
@@ -176,8 +179,9 @@ class QuestionAnswering(FinetunedKind):
             question, context = tf.unstack(tf.stack(texts))
             contexts = Contexts(context, *served.tokenizer.tokenize_with_offsets(context))
             rows = tf.range(tf.size(question))
+            (questions,) = served.tokens(question)
             windows = question_windows(
-                served.tokenizer(question), contexts, rows, served.seq_length, self.settings, input_format
+                questions, contexts, rows, served.seq_length, self.settings, input_format
             )
             inputs = served.packed(windows.spans, shortest)
             types = Candidates(tf.int32, tf.int32, tf.float32, tf.float32), tf.float32

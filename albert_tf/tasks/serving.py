@@ -17,6 +17,7 @@ from albert_tf.tokenizers.base import ensure_text_batch
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TextTokenizer
 from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans
+from albert_tf.utils.choices import TRUNCATE
 from albert_tf.utils.errors import InputError
 
 Tensors = Mapping[str, tf.Tensor]
@@ -61,9 +62,13 @@ class Served(NamedTuple):
         """Special tokens around segments."""
         return self.tokenizer.vocabulary.input_format
 
-    def tokens(self, *texts: tf.Tensor) -> list[tf.RaggedTensor]:
-        """The tokens, int32 [B, (tokens)], of one or two texts a row, string [B] each."""
-        return [self.tokenizer(ensure_text_batch(text)) for text in texts]
+    def tokens(self, *texts: tf.Tensor, keep: str = TRUNCATE) -> list[tf.RaggedTensor]:
+        """The tokens, int32 [B, (tokens)], of one or two texts a row, string [B] each.
+
+        Of texts that are too long `TextTokenizer.shorten_text` keeps what `keep` says.
+        """
+        batches = map(ensure_text_batch, texts)
+        return [self.tokenizer(self.tokenizer.shorten_text(text, self.seq_length, keep)) for text in batches]
 
     def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""

@@ -145,7 +145,8 @@ class Tagging(FinetunedKind):
         specials = tokenizer.vocabulary.input_format.num_special_tokens(1)
         check_length("seq_length", self.seq_length, specials + 1)
         # There may be no words, and a last one too many is cheap.
-        pieces = tokenised(tokenizer, [*(word for record in records for word in record.words), ""])[:-1]
+        words = [*(word for record in records for word in record.words), ""]
+        pieces = tokenised(lambda word: tokenizer(tokenizer.shorten_text(word, self.seq_length)), words)[:-1]
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
         with tf.device("CPU:0"):
             sentences = tf.constant(sentences, tf.int64)
@@ -211,7 +212,7 @@ class Tagging(FinetunedKind):
 
         def word_tags(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
             """Labels and probabilities of string [B, (words)], [words] each."""
-            pieces, vocabulary = served.tokenizer(words.values), served.tokenizer.vocabulary
+            (pieces,), vocabulary = served.tokens(words.values), served.tokenizer.vocabulary
             spans, _, places = word_spans(pieces, words.row_splits, served.seq_length, vocabulary)
             tags, scores = in_blocks(likeliest, served.packed(spans), (tf.int32, tf.float32))  # [W, S]
             return tf.gather(tf.constant(names), tf.gather_nd(tags, places)), tf.gather_nd(scores, places)

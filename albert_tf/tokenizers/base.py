@@ -11,12 +11,16 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.tokenizer_settings import VOCABULARY_FILES, PathLike, fingerprint_of, read_vocabulary
+from albert_tf.tokenizers.bounded_texts import LEAST_BYTES, keep_ends
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
+from albert_tf.utils.choices import HEAD_TAIL, TRUNCATE, WINDOWS
 from albert_tf.utils.errors import InputError
 
 Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
 # Ids, int32 [B, (tokens)], and of each the first byte in its text and the one after its last, int64.
 TokensWithOffsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
+
+TAIL = "tail"  # what stays of a text whose last tokens are read
 
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
 
@@ -103,6 +107,9 @@ class TextTokenizer(tf.Module):
 
     kind: ClassVar[str]  # in tokenizer.json
     vocabulary_class: ClassVar[type[TokenIds]]
+    bytes_per_token = (
+        64  # of a text that `shorten_text` cuts: four times the 16 characters of the longest pieces
+    )
 
     def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
         super().__init__()
@@ -133,6 +140,38 @@ class TextTokenizer(tf.Module):
     def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """The tokens of `tokenize_words`, and their bytes as of `tokenize_with_offsets`."""
         return self.tokenize_with_offsets(text)
+
+    def shorten_text(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.Tensor:
+        """Texts cut by bytes to what their first, or last, tokens are made of: string [B] to string [B].
+
+        So the time of an answer does not depend on what is not read. A text of up to 16 KiB, or of as many
+        bytes as num_tokens of the longest tokens have, stays as it is. A longer one is cut before a word;
+        rows of spaces, and characters that normalisation removes, do not count.
+
+        Args:
+          text: the texts.
+          num_tokens: how many tokens of a text are read, at most.
+          keep: "truncate" for the first tokens, "tail" for the last ones, "head_tail" for both, "windows" for
+            the whole text.
+        Note: of a longer text, fewer tokens than num_tokens are left where many bytes become one token: a row
+        of characters that the vocabulary lacks. Where it has no spaces, tokens next to the cut may be others;
+        they are far beyond num_tokens, unless one character is repeated so often.
+        """
+        if keep == WINDOWS:
+            return text
+        num_bytes = max(num_tokens * self.bytes_per_token, LEAST_BYTES)
+        return keep_ends(text, num_bytes, self._squeeze, keep != TAIL, keep in (TAIL, HEAD_TAIL))
+
+    def _squeeze(self, text: tf.Tensor) -> tf.Tensor:
+        """Texts without what makes no difference to their tokens."""
+        for pattern, replacement in self.squeezed:
+            text = tf.strings.regex_replace(text, pattern, replacement)
+        return text
+
+    @property
+    def squeezed(self) -> Iterable[tuple[str, str]]:
+        """Regular expressions of what makes no difference to tokens, and what stays of each match."""
+        return ()
 
     def for_corpora(self) -> Tokenize:
         """The same tokens by the fastest implementation, for pipelines that read a whole corpus."""

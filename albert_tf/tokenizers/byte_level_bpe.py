@@ -98,6 +98,7 @@ class BytePairTokenizer(TextTokenizer):
         self._keys = keys[order]  # int64 [M], ascending
         self._ranks = order.astype(np.int32)  # of the merge with each key
         self._joined = joined.astype(np.int32)  # by rank
+        self.bytes_per_token = max(map(len, vocabulary.pieces))  # a character is a byte
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""

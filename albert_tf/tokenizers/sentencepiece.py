@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import sentencepiece
 import tensorflow as tf
@@ -10,6 +12,7 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from albert_tf.tokenizer_settings import SENTENCEPIECE
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, Tokenize, TokensWithOffsets
+from albert_tf.tokenizers.bounded_texts import squeezed_classes
 from albert_tf.tokenizers.input_format import ALBERT_IDS
 from albert_tf.tokenizers.normalization import normalize
 from albert_tf.tokenizers.offsets import normalize_with_offsets
@@ -21,6 +24,17 @@ SPECIAL_PIECES = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
 # In longer texts the rounding of large float32 sums decides more than ties.
 _MAX_TOKENS = 512
+
+# What is dropped, or becomes a space, as classes of regular expressions. The models' own normalisation,
+# nmt_nfkc, does so to controls and spaces, and makes spaces of what cannot be seen where case folding has not
+# dropped it.
+_CONTROLS = r"\x01-\x08\x0B\x0E-\x1F\x7F\x{8F}\x{9F}"
+_SPACES = r"\t\n\f\r\p{Z}"
+_INVISIBLE = r"\x{200B}-\x{200F}\x{FEFF}"
+_IGNORABLE = (
+    r"\x{AD}\x{34F}\x{61C}\x{180B}-\x{180F}\x{202A}-\x{202E}\x{2060}-\x{206F}\x{FE00}-\x{FE0F}"
+    r"\x{FFF0}-\x{FFF8}\x{1BCA0}-\x{1BCA3}\x{1D173}-\x{1D17A}\x{E0000}-\x{E0FFF}"
+)
 
 _SPACE = "▁"  # U+2581, how SentencePiece spells a space
 _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
@@ -80,6 +94,15 @@ class PieceTokenizer(TextTokenizer):
         model = vocabulary.files[FILE_OF_RUN]
         self._sentencepiece = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
         self._sentencepiece._model_resource = _NamedModel(model, vocabulary.fingerprint)
+
+    @property
+    def squeezed(self) -> Iterable[tuple[str, str]]:
+        """As of `TextTokenizer`, of models with the normalisation that `train_vocabulary` gives them."""
+        dropped = _CONTROLS + (_INVISIBLE + _IGNORABLE if self.lowercase else "")
+        dropped += r"\p{Mn}" if self.strip_accents else ""
+        spaces = _SPACES + ("" if self.lowercase else _INVISIBLE)
+        unknown = (r"\x00{2,}", "\0")  # in a row they are one token
+        return *squeezed_classes(dropped, spaces), unknown
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""

@@ -6,9 +6,12 @@ import io
 import itertools
 import json
 import os
+import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,8 @@ import tensorflow as tf
 from absl import logging
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from albert_tf.raw_text.checks import check_text_files
-from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines, text_lines
+from albert_tf.raw_text.checks import check_text_files, decompressed
+from albert_tf.raw_text.long_lines import MAX_SENTENCE_BYTES, bounded_lines, split_lines
 from albert_tf.raw_text.paths import input_files
 from albert_tf.tokenizer_settings import (
     BYTE_LEVEL_BPE,
@@ -36,11 +39,13 @@ from albert_tf.tokenizers.sentencepiece import FILE_OF_RUN, SPECIAL_PIECES
 from albert_tf.utils.checks import check_choice, check_range
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import check_place, new_directory, whole_file, write_json
+from albert_tf.utils.groups import grouped
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 _MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
 
-_LINES_PER_BATCH = 1024
+_BYTES_PER_BATCH = 1 << 16
+_SECONDS_TO_END = 2
 _SAMPLE_EVERY = 8  # one in so many is looked at for marks
 _MARKS_SHARE = 0.01  # of the letters, above which dropping them is worth a word
 
@@ -95,7 +100,7 @@ def train_vocabulary(
         if (first := next(sentences, None)) is None:
             raise InputError("the input holds no text to train a vocabulary on")
         options = {"max_sentences": max_sentences} if kind == SENTENCEPIECE else {}
-        contents = _TRAINERS[kind](itertools.chain([first], sentences), vocab_size, **options)
+        contents = _train(_TRAINERS[kind], itertools.chain([first], sentences), vocab_size, **options)
         vocabulary = KINDS[kind].vocabulary_class(contents)
         for name, content in contents.items():
             (temporary / name if is_folder else temporary).write_bytes(content)
@@ -114,26 +119,64 @@ def _check_replaceable(output: Path, kind: str) -> None:
         raise FileExistsError(f"{output} exists and is not a vocabulary: name another file") from None
 
 
+def _train(
+    train: Callable[..., dict[str, bytes]], sentences: Iterator[bytes], *args: Any, **options: Any
+) -> Any:
+    """What a trainer makes of sentences, in a thread: the main one answers SIGTERM while it computes.
+
+    Errors of the sentences are raised as they are, whatever the trainer takes them for.
+    """
+    errors: list[BaseException] = []
+    is_over = threading.Event()
+    result: Future[dict[str, bytes]] = Future()
+
+    def read() -> Iterator[bytes]:
+        try:
+            for sentence in sentences:
+                if is_over.is_set():
+                    raise CancelledError
+                yield sentence
+        except Exception as error:
+            errors.append(error)
+            raise
+
+    def work() -> None:
+        try:
+            result.set_result(train(read(), *args, **options))
+        except Exception as error:
+            result.set_exception(errors[0] if errors else error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        return result.result()
+    finally:
+        is_over.set()
+        thread.join(_SECONDS_TO_END)  # one that reads ends at once; one that computes is left alone
+
+
 def _sentences(
     files: list[str], kind: str, settings: Mapping[str, bool], report: Callable[[str], None]
 ) -> Iterator[bytes]:
     """The normalised lines of text files, over-long ones cut at spaces; reports the marks that they lose."""
-
-    def normalized(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return text, bounded_lines(tf.strings.strip(KINDS[kind].normalize(text, **settings)))
-
     characters: Counter[str] = Counter()
-    texts = tf.data.Dataset.from_tensor_slices(files).flat_map(text_lines).batch(_LINES_PER_BATCH)
-    parts = texts.map(normalized).prefetch(2)
-    for number, (raw, batch) in enumerate(parts.as_numpy_iterator()):
+    for number, raw in enumerate(grouped(_lines(files), len, _BYTES_PER_BATCH)):
         if settings["strip_accents"] and number % _SAMPLE_EVERY == 0:
-            characters.update(b"".join(raw.tolist()).decode("utf-8", "ignore"))
-        yield from filter(None, batch)
+            characters.update(b"".join(raw).decode("utf-8", "ignore"))
+        # Cut before, since the time may grow with the square of a line, and after, since text may grow.
+        text = KINDS[kind].normalize(bounded_lines(tf.constant(raw)), **settings)
+        yield from filter(None, bounded_lines(tf.strings.strip(text)).numpy())
     if (share := marks_per_letter(characters)) > _MARKS_SHARE:
         report(
             f"{share:.1%} of the letters lose their marks: where these tell words apart, train again with "
             "strip_accents=False (--nostrip_accents)"
         )
+
+
+def _lines(files: Iterable[str]) -> Iterator[bytes]:
+    for file in files:
+        with tf.io.gfile.GFile(file, "rb") as stored, decompressed(file, stored) as opened:
+            yield from split_lines(opened, _BYTES_PER_BATCH)
 
 
 def marks_per_letter(counts: Mapping[str, int]) -> float:
@@ -177,8 +220,14 @@ def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentenc
             minloglevel=2,
         )
     except RuntimeError as error:
-        reason = str(error).rpartition("] ")[2]
-        raise InputError(f"vocab_size={vocab_size} does not fit the text: {reason}") from None
+        # Its remedies are options that are none of ours.
+        if most := re.search(r"<= (\d+)", str(error)):
+            reason = f"is too large: the text allows {most[1]} at most"
+        elif needed := re.search(r"\d+ vs (\d+)", str(error)):
+            reason = f"is too small: the characters alone need {needed[1]}"
+        else:
+            reason = f"does not fit the text: {str(error).rpartition('] ')[2].partition('. ')[0]}"
+        raise InputError(f"vocab_size={vocab_size} {reason}") from None
     return {FILE_OF_RUN: model.getvalue()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +11,7 @@ import tensorflow_text as tf_text
 
 from albert_tf.tokenizer_settings import WORDPIECE, lines_of_vocabulary
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
+from albert_tf.tokenizers.bounded_texts import squeezed_classes
 from albert_tf.tokenizers.offsets import normalize_with_offsets
 from albert_tf.tokenizers.windows import PUNCTUATION, words_of
 from albert_tf.utils.errors import InputError
@@ -22,6 +23,8 @@ CONTINUATION = "##"  # begins the pieces that go on with a word
 MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
+_SPACES = r"\t\n\r\p{Z}"
+_DROPPED = r"\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\x{FFFD}\p{Cf}"  # controls that are no spaces
 _IDEOGRAPHS = (
     r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
@@ -35,8 +38,8 @@ def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = T
     Source: google-research/bert, `BasicTokenizer` in tokenization.py, where both are `do_lower_case`.
     """
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
-    text = tf.strings.regex_replace(text, r"[\t\n\r\p{Z}]", " ")
-    text = tf.strings.regex_replace(text, r"[\x{0}\x{FFFD}\p{Cc}\p{Cf}]", "")
+    text = tf.strings.regex_replace(text, f"[{_SPACES}]", " ")
+    text = tf.strings.regex_replace(text, f"[{_DROPPED}]", "")
     text = tf.strings.regex_replace(text, f"[{_IDEOGRAPHS}]", r" \0 ")
     if lowercase:
         text = tf.strings.lower(text, "utf-8")
@@ -83,6 +86,11 @@ class WordPieceTokenizer(TextTokenizer):
             token_out_type=tf.int32,
             no_pretokenization=True,
         )
+
+    @property
+    def squeezed(self) -> Iterable[tuple[str, str]]:
+        """As of `TextTokenizer`."""
+        return squeezed_classes(_DROPPED + (r"\p{Mn}" if self.strip_accents else ""), _SPACES)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""

@@ -1,5 +1,6 @@
 import json
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -168,3 +169,26 @@ def test_module_in_memory_behaves_as_the_loaded_one(piece_tokenizer, preprocesso
     assert_packed(hub.KerasLayer(memory)(text), preprocessor(text))
     tokens = memory.tokenize(text)
     assert_packed(memory.bert_pack_inputs([tokens]), preprocessor.bert_pack_inputs([tokens]))
+
+
+def test_a_megabyte_of_anything_is_packed_in_a_moment(preprocessor, run):
+    """Within 0.2 s more than a kilobyte, and as SentencePiece itself reads what stays of it."""
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(run / "spiece.model"))
+
+    def seconds(text):
+        times = []
+        for _ in range(2):
+            start = time.perf_counter()
+            preprocessor(tf.constant([text]))
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    for unit in ("the sea ", "\0", "ж", "a", " ", "\u0301\u0323", "\u200b \n"):
+        short, long = (unit.encode() * (size // len(unit.encode())) for size in (1000, 1_000_000))
+        assert seconds(long) - seconds(short) < 0.2, unit
+        (ids,) = preprocessor(tf.constant([long + b" the tide"]))["input_word_ids"].numpy()
+        if unit in ("ж", "a"):  # one word, whose end is not read
+            continue
+        text = {"the sea ": "the sea " * 100, "\0": "\0 the tide"}.get(unit, "the tide")
+        expected = [2, *pieces.encode(text)[: LENGTH - 2], 3]
+        np.testing.assert_array_equal(ids, expected + [0] * (LENGTH - len(expected)), err_msg=unit)

@@ -142,8 +142,9 @@ def characters(text: str, *places: int) -> list[int]:
     >>> characters("für", 1, 3)
     [1, 2]
     """
-    encoded = utf8(text)
-    return [len(encoded[:place].decode("utf-8", "ignore")) for place in places]
+    encoded = np.frombuffer(utf8(text), np.uint8)
+    begins = np.append((encoded & 0xC0) != 0x80, True)
+    return (np.cumsum(begins)[list(places)] - 1).tolist()
 
 
 def check_length(name: str, value: int, least: int) -> int:

@@ -38,8 +38,7 @@ def epoch(tiny_corpus, tiny_vocabulary, tmp_path_factory):
 def chunks(content, tokenizer):
     """The tokens of each chunk of a text that can be divided: sentences up to BUDGET tokens."""
     starts_word = tokenizer.vocabulary.starts_word
-    # TensorFlow reads lines without any \r, wherever it stands.
-    lines = [line.strip() for line in content.replace(b"\r", b"").split(b"\n")]
+    lines = [line.strip() for line in content.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
     for blank, document in itertools.groupby(lines, key=lambda line: not line):
         sentences = [] if blank else [tokens for tokens in tokenizer(list(document)).to_list() if tokens]
         chunk, count = [], 0

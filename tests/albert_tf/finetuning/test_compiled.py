@@ -22,7 +22,7 @@ RECORDS = [TextRecord("f", 1, "1", text, None, None) for text in SENTENCES]
 
 
 def test_batches_have_the_same_examples_and_four_lengths_at_most(piece_tokenizer):
-    rows = text_rows(RECORDS, piece_tokenizer, {})
+    rows = text_rows(RECORDS, piece_tokenizer, {}, 128)
     plain, padded = (
         list(task_batches(rows, 100, 3, lengths, repeat=False)) for lengths in (None, few_lengths(100))
     )

@@ -34,7 +34,7 @@ def padded(ids, length):
 
 
 def test_every_example_once_and_in_its_place(piece_tokenizer):
-    rows = text_rows(records(SENTENCES), piece_tokenizer, {})
+    rows = text_rows(records(SENTENCES), piece_tokenizer, {}, 128)
     seen, lengths = [], set()
 
     def model(batch, training):
@@ -80,7 +80,9 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
     predict = predictor(Kind(keep), model, 32)
     for count in (1, 3, 32, 40):
         rows.clear()
-        examples = Examples(SENTENCES[:count], text_rows(records(SENTENCES[:count]), piece_tokenizer, {}))
+        examples = Examples(
+            SENTENCES[:count], text_rows(records(SENTENCES[:count]), piece_tokenizer, {}, 128)
+        )
         assert len(predict(examples).predictions["length"]) == count
         assert rows == ([count] if count <= 32 else [32, 32])
 
@@ -96,6 +98,8 @@ def test_on_a_tpu_all_shapes_are_static(piece_tokenizer, monkeypatch):
         return {"length": tf.reduce_sum(found["input_mask"], axis=1)}
 
     predict = predictor(Kind(keep), lambda batch, training: batch, 10)
-    lengths = predict(Examples(SENTENCES, text_rows(records(SENTENCES), piece_tokenizer, {}))).predictions
+    lengths = predict(
+        Examples(SENTENCES, text_rows(records(SENTENCES), piece_tokenizer, {}, 128))
+    ).predictions
     assert seen == [[10, 48]]  # traced once
     assert len({length > 32 for length in lengths["length"]}) == 2

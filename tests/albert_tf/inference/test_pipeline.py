@@ -4,6 +4,7 @@ The signatures that they ask are tested by hand in tests/hub_export/serving.
 """
 
 import shutil
+import time
 
 import numpy as np
 import pandas as pd
@@ -315,3 +316,25 @@ def test_another_step_than_the_damaged_one_is_advised(made, tiny_vocabulary, tmp
     for load in (albert_tf.pipeline, albert_tf.TextClassifier.from_pretrained):
         with pytest.raises(InputError, match=r"NaN.*1$"):
             load(tmp_path / "run", step=2)
+
+
+def test_what_lies_beyond_an_input_costs_no_time(asked):
+    """A megabyte is answered like its beginning, within 0.2 s more."""
+
+    def answers(kind, text):
+        return asked(kind)([{**INPUTS[kind][0], "context": text} if kind == "multiple_choice" else text])
+
+    def seconds(text):
+        times = []
+        for _ in range(2):
+            start = time.perf_counter()
+            asked("classification")([text])
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    text = "the [MASK] wall " + "the old wall " * 100_000
+    for kind in ("classification", "fill_mask", "multiple_choice"):
+        assert_close(answers(kind, text), answers(kind, text[:9_000]))
+    for unit in ("the old wall ", "\0", "ж", "a", " ", "\u0301\u0323"):
+        short, long = (unit * (size // len(unit.encode())) for size in (1000, 1_000_000))
+        assert seconds(long) - seconds(short) < 0.2, unit

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.documents import MAX_DOCUMENT_BYTES
+from albert_tf.preprocessing import reading
 from albert_tf.preprocessing.reading import FORMATS, FileSlice, file_slices, read_slice
+from albert_tf.raw_text import long_lines
 from albert_tf.utils.errors import InputError
 
 
@@ -58,7 +60,10 @@ def test_a_long_document_comes_in_parts_with_one_head():
 
 
 lines_of_all_kinds = st.lists(
-    st.sampled_from([b"", b" ", b"a", b"bb", b"ccc ccc", b"\r", "ß".encode()]), max_size=30
+    st.sampled_from(
+        [b"", b" ", b"a", b"bb", b"ccc ccc", b"\r", "ß".encode(), b"a\rb", b"\xe3\x80\x80", b"a\r\r"]
+    ),
+    max_size=30,
 )
 
 
@@ -81,3 +86,19 @@ def test_slices_cover_files():
     sizes = [("a.txt", 32 << 20), ("a.txt", 5), ("b.gz", 1 << 30), ("c.txt", 1)]
     assert [(part.file, part.end - part.begin) for part in found] == sizes
     assert [part.number for part in found] == list(range(4))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_a_line_without_an_end_is_read_in_parts(size, monkeypatch):
+    """Its parts are one line: what is left of it is no blank line, and each slice knows whose it is."""
+    monkeypatch.setattr(reading, "_LONGEST_LINE_BYTES", 8)
+    monkeypatch.setattr(long_lines, "_BLOCK_BYTES", size)
+    content = "one two three four five  \r\nsix\n\nüüüüüüüüüü ".encode()
+    documents, _ = read(content)
+    assert [b"".join(b"".join(lines).split()) for lines in documents] == [
+        b"onetwothreefourfivesix",
+        "üüüüüüüüüü".encode(),
+    ]
+    for begin in range(1, len(content)):
+        found, _ = read(content, begin=begin)
+        assert [b"".join(lines) for lines in found] in ([], ["üüüüüüüüüü".encode()])

@@ -28,6 +28,9 @@ def test_text_of_all_kinds(tmp_path):
         (TEXT * 500 + FRENCH, 100_001),
         (TEXT + "字".encode()[:2], 201),  # cut off in a character
         (TEXT.decode().encode("utf-16"), 1),
+        (TEXT.replace(b"\n", b"\r") + FRENCH, 201),
+        (TEXT.replace(b"\n", b"\r\n") * 500 + FRENCH, 100_001),  # one pair on both sides of a part's border
+        (b"x" * ((1 << 20) - 1) + b"\r\n" + FRENCH, 2),
     ],
 )
 def test_the_first_line_that_is_not_utf8_is_named(content, line, tmp_path):

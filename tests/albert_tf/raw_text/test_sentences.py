@@ -5,6 +5,10 @@ from hypothesis import strategies as st
 from albert_tf.raw_text.sentences import split_sentences
 
 
+def test_lines_end_at_lf_cr_and_both():
+    assert split_sentences("one\rtwo\r\nthree\nfour \r five") == ["one", "two", "three", "four", "five"]
+
+
 @pytest.mark.parametrize(
     "sentences",
     [

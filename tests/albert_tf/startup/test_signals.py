@@ -73,7 +73,10 @@ def deaf():
     libc.siginterrupt({number.value}, 0)
     work()
 
-sys.exit(outcome("it", deaf))"""
+try:
+    deaf()
+except BaseException as error:
+    sys.exit(report_error(error, "it"))"""
     process = start(code)
     time.sleep(0.5)
     began = time.monotonic()

@@ -1,12 +1,16 @@
 import gzip
+import os
+import signal
+import time
 
 import pytest
 
 from albert_tf.data import pretraining_dataset
+from albert_tf.startup.signals import signal_handlers
 from albert_tf.tokenizer_settings import resolved_settings
-from albert_tf.tokenizers import Tokenizer, Vocabulary, train_vocabulary
+from albert_tf.tokenizers import Tokenizer, Vocabulary, train_vocabulary, vocabulary_training
 from albert_tf.tokenizers.vocabulary_training import USER_DEFINED
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, Terminated
 from tests.tiny import CORPUS, TINY
 
 
@@ -96,9 +100,9 @@ def test_long_lines_count(tmp_path):
     ("text", "size", "message"),
     [
         ("\n \n\r\n", 200, "the input holds no text"),
-        ("a few words\n" * 3, 3000, r"vocab_size=3000 .* <= \d+"),
+        ("a few words\n" * 3, 3000, r"vocab_size=3000 is too large.* \d+ at most"),
         (CORPUS, 0, "vocab_size=0"),
-        (CORPUS, 20, r"vocab_size=20 .* vs \d+"),
+        (CORPUS, 20, r"vocab_size=20 is too small.* need \d+$"),
     ],
 )
 def test_impossible_sizes(text, size, message, tmp_path):
@@ -113,3 +117,39 @@ def test_places_that_are_not_there(tiny_corpus, tmp_path):
         train_vocabulary(tmp_path / "absent.txt", tmp_path / "m.model")
     with pytest.raises(OSError, match=r"cannot be written \(.*m\.model'"):
         train_vocabulary(tiny_corpus, tiny_corpus / "m.model")
+
+
+def test_a_signal_is_answered_while_a_trainer_computes(tiny_corpus, tmp_path, monkeypatch):
+    """Trainers are libraries that return to Python when they are done."""
+
+    def train(sentences, *_, **__):
+        assert list(sentences)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(20)
+
+    def end(*_):
+        raise Terminated(143)
+
+    monkeypatch.setitem(vocabulary_training._TRAINERS, "sentencepiece", train)
+    monkeypatch.setattr(vocabulary_training, "_SECONDS_TO_END", 0.1)
+    start = time.monotonic()
+    with signal_handlers({signal.SIGUSR1: end}), pytest.raises(Terminated):
+        train_vocabulary(tiny_corpus, tmp_path / "m.model", 200)
+    assert time.monotonic() - start < 15
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_ends_the_text_is_not_taken_for_its_size(tmp_path, monkeypatch):
+    """The file is cut off behind what the first sentences are made of, after it was checked."""
+    packed = gzip.compress(b"".join(b"%s %d\n" % (CORPUS.encode(), number) for number in range(200)))
+    (tmp_path / "cut.gz").write_bytes(packed[:-8])
+    monkeypatch.setattr(vocabulary_training, "check_text_files", lambda _: None)
+    with pytest.raises(InputError, match=r"cut\.gz is damaged or cut off"):
+        train_vocabulary(tmp_path / "cut.gz", tmp_path / "m.model", 200)
+
+
+def test_words_around_a_lone_cr_are_two(tmp_path):
+    (tmp_path / "text.txt").write_bytes(b"alpha beta\rgamma delta\rgamma delta\ralpha beta\r" * 20)
+    pieces = train_vocabulary(tmp_path / "text.txt", tmp_path / "vocab.txt", 60, kind="wordpiece").pieces
+    assert {"alpha", "beta", "gamma", "delta"} <= set(pieces)
+    assert not any("betag" in piece or "ag" in piece for piece in pieces)

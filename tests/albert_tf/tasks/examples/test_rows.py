@@ -9,6 +9,7 @@ from albert_tf.tasks.examples.rows import TokenRows, characters, check_length, r
 from albert_tf.tasks.long_texts import in_windows
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.tokenizers.base import TextTokenizer
 
 
 def test_tokens_are_the_tokenizers(tiny_tokenizer):
@@ -41,11 +42,8 @@ def test_characters():
     assert characters(text, *places) == list(range(len(text) + 1))
 
 
-class Words:
+class Words(TextTokenizer):
     """A token a word: its length, and 1, the id of the unknown piece, for words in capitals."""
-
-    def __init__(self, vocabulary):
-        self.vocabulary = vocabulary
 
     def __call__(self, texts):
         split = tf.strings.split(texts)
@@ -57,7 +55,7 @@ class Words:
 def rows(piece_tokenizer):
     def make(*texts, pair=None):
         records = [TextRecord("file", n, str(n), text, pair, "x") for n, text in enumerate(texts)]
-        return text_rows(records, Words(piece_tokenizer.vocabulary), {})
+        return text_rows(records, Words(piece_tokenizer.vocabulary), {}, 128)
 
     return make
 

@@ -21,21 +21,27 @@ from albert_tf.models.exits import check_patience
 from albert_tf.runtimes.openvino import OpenVinoEncoder
 from albert_tf.tasks import Kind, TaskConfig, kind_of
 from albert_tf.tasks.examples.batches import few_lengths
+from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.kind import SEQ_LENGTH
+from albert_tf.tasks.masked_words import MaskedWords
+from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PAIR, PATIENCE, TOP_K, Served
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
 from albert_tf.utils.choices import POLICIES
 from albert_tf.utils.errors import InputError
 
+# From the length of embeddings to the kind of task that asks for them.
+Features = Callable[[int], FeatureExtraction]
+
 
 class Answerer(NamedTuple):
     """A model that answers by the signatures of its kind."""
 
     kind: Kind
-    # From the name of a signature, its inputs, and the fillings of a mask to its outputs.
+    # From the name of a signature, its inputs, and the fillings of a mask, or answers, to its outputs.
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
-    max_top_k: int | None = None  # fillings of a mask at most; None: any number
+    max_top_k: int | None = None  # fillings of a mask, or answers, at most; None: any number
     has_exits: bool = False  # True if texts can leave early
 
     def with_patience(self, patience: int) -> Answerer:
@@ -55,10 +61,11 @@ def run_answerer(
     xla: bool | None = None,
     precision: str = "float32",
     is_openvino: bool = False,
+    features: Features | None = None,
 ) -> Answerer:
     """The model of a run directory, or of a published name; arguments are those of `pipeline`.
 
-    `is_openvino` is True if OpenVINO computes the encoder.
+    `is_openvino` is True if OpenVINO computes the encoder; with `features` it answers with embeddings.
 
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
@@ -70,7 +77,7 @@ def run_answerer(
     check_finite(model, run, step)
     tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
     encoder = OpenVinoEncoder(model.encoder, precision, run) if is_openvino else None
-    return model_answerer(model, tokenizer, run.task, xla, encoder)
+    return model_answerer(model, tokenizer, run.task, xla, encoder, features)
 
 
 def model_answerer(
@@ -79,13 +86,14 @@ def model_answerer(
     config: TaskConfig,
     xla: bool | None = None,
     encoder: OpenVinoEncoder | None = None,
+    features: Features | None = None,
 ) -> Answerer:
     """A model in memory with the content of its task.json; `xla` is that of `pipeline`.
 
-    `encoder` computes in the place of the model's own.
+    `encoder` computes in the place of the model's own; with `features` it answers with embeddings.
     """
     config = {**config, **task_of(model)}
-    kind = kind_of(config)
+    kind = kind_of(config) if features is None else features(model.config.hidden_size)
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
     served = Served(model, tokenizer, seq_length, config, compiled=encoder)
     if encoder is None and compiles(xla):
@@ -99,24 +107,34 @@ def model_answerer(
         function = signatures(max(top_k, TOP_K))[signature].function
         return _outputs(function.get_concrete_function(), inputs)  # as of an export; see `call_traced`
 
-    return Answerer(kind, ask, has_exits=served.has_exits)
+    max_top_k = kind.settings.n_best if isinstance(kind, QuestionAnswering) else None
+    return Answerer(kind, ask, max_top_k, served.has_exits)
 
 
-def exported_answerer(folder: Path) -> Answerer:
-    """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers."""
+def exported_answerer(folder: Path, features: Features | None = None) -> Answerer:
+    """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers.
+
+    With `features` it answers with embeddings.
+    """
     loaded = tf.saved_model.load(str(folder))
     outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
-    config = _exported_config(loaded.signatures, outputs)
-    if config is None:
-        raise InputError(f"{folder} has no signature that answers: name the folder hub/serving of an export")
+    embeddings, config = outputs.get(FeatureExtraction.signature), None
+    if features is None:
+        config = _exported_config(loaded.signatures, outputs)
+    if config is None and (features is None or embeddings is None):
+        what = "answers" if features is None else "embeds texts"
+        raise InputError(f"{folder} has no signature that {what}: name the folder hub/serving of an export")
 
     def ask(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
         # `loaded` is held here, for signatures do not hold what they are of.
         return _outputs(loaded.signatures[signature], inputs)
 
-    is_filled = config["model"] == "pretrainer"
-    max_top_k = outputs["fill_mask"]["scores"].shape[-1] if is_filled else None
-    return Answerer(kind_of(config), ask, max_top_k, EARLY_EXIT in outputs)
+    if config is None:
+        return Answerer(features(embeddings["embedding"].shape[-1]), ask)
+    kind = kind_of(config)
+    has_limit = isinstance(kind, MaskedWords | QuestionAnswering)
+    max_top_k = outputs[kind.signature]["scores"].shape[-1] if has_limit else None
+    return Answerer(kind, ask, max_top_k, EARLY_EXIT in outputs)
 
 
 def _exported_config(

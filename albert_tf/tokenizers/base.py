@@ -112,6 +112,10 @@ class TextTokenizer(tf.Module):
         """The token ids of each text, and the bytes of each with the space before it; slower than a call."""
         raise NotImplementedError
 
+    def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
+        """The texts of tokens, int32 [B, (tokens)] without special ones around segments: string [B]."""
+        raise NotImplementedError
+
     def for_corpora(self) -> Tokenize:
         """The same tokens by the fastest implementation, for pipelines that read a whole corpus."""
         return self

@@ -37,8 +37,8 @@ def described(task: Task, sets: Sets) -> list[str]:
         if len({*wanted}) == 1:
             lines.append(f"warning: all scores to learn are {mean:g}: there is nothing to learn")
         if len({*evaluated}) == 1:
-            there = f"all scores that are evaluated on are {evaluated[0]:g}"
-            lines.append(f"warning: {there}: correlations are undefined")
+            found = f"all scores that are evaluated on are {evaluated[0]:g}"
+            lines.append(f"warning: {found}: correlations are undefined")
         return lines
     counts = collections.Counter(label for record in rows for label in task.kind.labels_of(record))
     lines = [f"labels: {listed(f'{shown(label)} ({count})' for label, count in counts.most_common())}"]

@@ -118,19 +118,17 @@ def exported_answerer(folder: Path, features: Features | None = None) -> Answere
     """
     loaded = tf.saved_model.load(str(folder))
     outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
-    embeddings, config = outputs.get(FeatureExtraction.signature), None
-    if features is None:
-        config = _exported_config(loaded.signatures, outputs)
-    if config is None and (features is None or embeddings is None):
-        what = "answers" if features is None else "embeds texts"
-        raise InputError(f"{folder} has no signature that {what}: name the folder hub/serving of an export")
 
     def ask(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
         # `loaded` is held here, for signatures do not hold what they are of.
         return _outputs(loaded.signatures[signature], inputs)
 
-    if config is None:
+    if features is not None and (embeddings := outputs.get(FeatureExtraction.signature)):
         return Answerer(features(embeddings["embedding"].shape[-1]), ask)
+    config = _exported_config(loaded.signatures, outputs) if features is None else None
+    if config is None:
+        what = "answers" if features is None else "embeds texts"
+        raise InputError(f"{folder} has no signature that {what}: name the folder hub/serving of an export")
     kind = kind_of(config)
     has_limit = isinstance(kind, MaskedWords | QuestionAnswering)
     max_top_k = outputs[kind.signature]["scores"].shape[-1] if has_limit else None

@@ -103,7 +103,7 @@ def label_names(classes: Iterable[Any]) -> list[str]:
 
 
 def row_weights(sample_weight: Any, count: int) -> list[float]:
-    """Weights of so many texts in the loss, by one for each or one for all; InputError where they are none."""
+    """Weights of so many texts in the loss, by one a text or one of all; InputError where they are none."""
     values = np.asarray(expand_weight(sample_weight, count), float)
     if values.shape != (count,):
         raise InputError(

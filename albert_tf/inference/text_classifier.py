@@ -335,8 +335,8 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
             validation_data = (texts, labels, *(_weight_of_each(weight, labels) for weight in weights))
         elif validation_data is not None:
             validation_data, _ = self._data(validation_data, None, "validation_data")
-        weights = {"class_weight": class_weight, "sample_weight": _weight_of_each(sample_weight, y)}
-        further = {"validation_data": validation_data, **weights, **kwargs}
+        further = {"validation_data": validation_data, "class_weight": class_weight, **kwargs}
+        further["sample_weight"] = _weight_of_each(sample_weight, y)
         with known_labels():
             return super().fit(x, y, *args, **further)
 

@@ -41,9 +41,9 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 def check_names(names: Iterable[Any], known: Collection[str], where: str) -> None:
     """InputError unless all names are known; it begins with `where`, and suggests names that look alike.
 
-    >>> check_names(["text", "textpair"], ["text", "text_pair"], "inputs[0]")
+    >>> check_names(["text", "textpair"], ["text", "text_pair"], "row")
     Traceback (most recent call last):
-    albert_tf.utils.errors.InputError: inputs[0]: unknown 'textpair': did you mean text_pair? (text, text_pair)
+    albert_tf.utils.errors.InputError: row: unknown 'textpair': did you mean text_pair? (text, text_pair)
     """
     unknown = [f"unknown {name!r}{_suggestion(name, known)}" for name in names if name not in known]
     if unknown:
@@ -51,7 +51,7 @@ def check_names(names: Iterable[Any], known: Collection[str], where: str) -> Non
 
 
 def _suggestion(value: Any, choices: Collection[str]) -> str:
-    """The end of an error's line that suggests the choice that looks most like a value; empty if none does."""
+    """The end of an error's line that suggests the choice that looks like a value; empty if none does."""
     alike = difflib.get_close_matches(str(value), choices, 1)
     return f": did you mean {alike[0]}?" if alike else ""
 

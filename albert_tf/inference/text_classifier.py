@@ -234,6 +234,8 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         if not isinstance(inputs, Mapping):
             if not all(map(tf.is_tensor, tf.nest.flatten(inputs))):
                 records = text_records(inputs, "inputs")
+                if not records:
+                    raise InputError("inputs holds no texts")
                 pairs = records[0].text_pair is not None
                 inputs = tf.constant([[x.text, x.text_pair] if pairs else x.text for x in records])
             self._check_form(are_pairs(inputs), "inputs")

@@ -14,6 +14,7 @@ from albert_tf.checkpoints.models import task_of
 from albert_tf.features import ENCODER_INPUTS
 from albert_tf.models.encoder import with_pooled_output
 from albert_tf.tasks import kind_of
+from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.kind import FinetunedKind
 from albert_tf.tasks.serving import DEFAULT, Served, Signature, Tensors, encoder_signatures
 from hub_export.module import ids_spec
@@ -26,8 +27,9 @@ def serving_signatures(served: Served) -> dict[str, Signature]:
     """Signatures of a model by name.
 
     Those of the kind of task; `serving_default`, the first of these, which a request that names none gets;
-    `tokens`, the encoder's `ids_signature`; and `head`, that of a fine-tuned model. A ValueError says that
-    task.json does not fit the model, or that the longest input is too short for the task.
+    `embed`, embeddings of texts; `tokens`, the encoder's `ids_signature`; and `head`, that of a fine-tuned
+    model. A ValueError says that task.json does not fit the model, or that the longest input is too short for
+    the task.
     """
     model, encoder, ids = served.model, served.encoder, served.tokenizer.vocabulary.special_ids
 
@@ -45,7 +47,8 @@ def serving_signatures(served: Served) -> dict[str, Signature]:
         signatures = kind.signatures(served)
         if isinstance(kind, FinetunedKind):
             of_ids[HEAD] = head_signature(model, call, example)
-    return {DEFAULT: next(iter(signatures.values())), **signatures, **of_ids}
+    embed = FeatureExtraction(encoder.config.hidden_size).signatures(served)
+    return {DEFAULT: next(iter(signatures.values())), **signatures, **embed, **of_ids}
 
 
 def head_signature(

@@ -8,11 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from albert_tf.analysis.layers import layer_states
-from albert_tf.features import MASK
 from albert_tf.models.encoder import AlbertEncoder, Inputs
-from albert_tf.models.layer import attention_bias
-from albert_tf.models.sharing import sharing_plan
 from albert_tf.reports.content import Table
 from albert_tf.utils.files import new_directory
 
@@ -22,13 +18,9 @@ COLUMNS = ("text", "layer", "head", "from", "from piece", "to", "to piece", "pro
 def attention_maps(encoder: AlbertEncoder, inputs: Inputs) -> np.ndarray:
     """The attention of each token to all tokens, float32 [B, L, N, S, S], whose last axis sums to 1.
 
-    L counts blocks where inner_group_num is more than 1. Inputs are the encoder's, `input_mask` included.
+    L counts blocks where inner_group_num is more than 1. Inputs are the encoder's.
     """
-    maps = []
-    for pair, x in zip(sharing_plan(encoder.config), layer_states(encoder, inputs), strict=False):
-        block, rows = encoder.attention_blocks[pair.attention.key()], np.reshape(x, [-1, x.shape[-1]])
-        maps.append(block.probabilities(rows, attention_bias(inputs[MASK], rows.dtype)))
-    return np.stack(maps, axis=1).astype(np.float32)
+    return np.stack(encoder(inputs, return_attentions=True)["attentions"], axis=1).astype(np.float32)
 
 
 def write_attention(

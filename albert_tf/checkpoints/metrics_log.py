@@ -17,6 +17,7 @@ METRICS = "metrics.jsonl"
 _STEP, _FIGURE = make_check("int", at_least=0), make_check("float | None")
 _LINE_START, _CONTROL = b'{"step": ', re.compile(rb"[\x00-\x1f]")
 EVALUATION = "eval_"
+MIN_GAIN = 1e-4  # of a metric, or of the loss where metrics are equal: a smaller one is rounding
 _LOSS = "eval_loss"
 _LOWEST = {f"eval_{name}" for name in ("loss", "ece", "rmse", "mae")}  # metrics of which less is better
 
@@ -74,8 +75,12 @@ class Best(NamedTuple):
         return max(known, key=known.__getitem__, default=None)
 
     def evaluations_since(self, lines: Sequence[Line]) -> int:
-        """Number of evaluations since the best; 0 as long as there is none."""
-        best = self.step(lines, self._ranks(lines))
+        """Number of evaluations since one was better than those before by MIN_GAIN; 0 if there is none."""
+        best, there = None, (-math.inf, -math.inf)
+        for step, found in self._ranks(lines).items():
+            gain, gain_of_loss = found[0] - there[0], found[1] - there[1]
+            if gain >= MIN_GAIN or (abs(gain) < MIN_GAIN and gain_of_loss >= MIN_GAIN):
+                best, there = step, found
         return sum(step > best for step in evaluated_steps(lines)) if best is not None else 0
 
     def _ranks(self, lines: Sequence[Line]) -> dict[int, tuple[float, float]]:

@@ -23,6 +23,7 @@ from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import PathLike, Records
 from albert_tf.tasks.metrics.curves import thresholds
 from albert_tf.tasks.metrics.label_report import ERRORS
+from albert_tf.tasks.multi_label import THRESHOLD
 
 MAX_THRESHOLDS = 300  # that are tried; of more, those at equal distances in the order of the probabilities
 
@@ -116,7 +117,8 @@ def evaluate_trained(
 def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     """Writes the threshold that is best on records by the name of their set to a run, and says so in a line.
 
-    task.json gets the threshold, and recipe.json the figures at it with the digests of the records.
+    task.json gets the threshold, and recipe.json the figures at it with the digests of the records. Where all
+    records have the label, or none has it, neither changes.
 
     Best is the highest value of the metric that the best step has, in place of the loss of the task's own; of
     equal ones that nearest to 0.5.
@@ -128,6 +130,9 @@ def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     kind: Any = found.trained.task.kind(found.trained.entries)
     targets = np.concatenate([kind.targets(records) for records in found.sets.values()])
     scores = np.stack([x.scores for part in found.predicted.values() for x in part.predictions])
+    if len(np.unique(targets)) == 1:
+        said = "one label alone" if targets.ndim == 1 else "all labels" if targets.any() else "no label"
+        return f"threshold {THRESHOLD}: the {len(targets)} examples there have {said}: none can be chosen"
     if targets.ndim == 1:  # one of two labels
         scores = scores[:, 1]
     tried = thresholds(scores.ravel(), targets.ravel() > 0, MAX_THRESHOLDS).tolist()

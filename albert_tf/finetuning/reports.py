@@ -42,7 +42,14 @@ def described(task: Task, sets: Sets) -> list[str]:
     if task.kind is Regression:
         wanted = scores(rows)
         mean = sum(wanted) / len(wanted)
-        return [f"scores: {min(wanted):g} to {max(wanted):g}, {mean:g} on average"]
+        lines = [f"scores: {min(wanted):g} to {max(wanted):g}, {mean:g} on average"]
+        evaluated = scores([record for dev in sets.dev.values() for record in dev])
+        if len({*wanted}) == 1:
+            lines.append(f"warning: all scores to learn are {mean:g}: there is nothing to learn")
+        if len({*evaluated}) == 1:
+            found = f"all scores that are evaluated on are {evaluated[0]:g}"
+            lines.append(f"warning: {found}: correlations are undefined")
+        return lines
     counts = collections.Counter(label for record in rows for label in task.kind.labels_of(record))
     lines = [f"labels: {listed(f'{shown(label)} ({count})' for label, count in counts.most_common())}"]
     if task.kind is Classification and len(counts) >= MIN_SUSPECT and 2 * len(counts) > len(rows):

@@ -21,7 +21,10 @@ from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.exits import check_patience
 from albert_tf.tasks import Kind, TaskConfig, kind_of
 from albert_tf.tasks.examples.batches import few_lengths
+from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.kind import SEQ_LENGTH
+from albert_tf.tasks.masked_words import MaskedWords
+from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PAIR, PATIENCE, TOP_K, Served
 from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
@@ -29,14 +32,17 @@ from albert_tf.utils.choices import POLICIES
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import json_object
 
+# From the length of embeddings to the kind of task that asks for them.
+Features = Callable[[int], FeatureExtraction]
+
 
 class Answerer(NamedTuple):
     """A model that answers by the signatures of its kind."""
 
     kind: Kind
-    # From the name of a signature, its inputs, and the fillings of a mask to its outputs.
+    # From the name of a signature, its inputs, and the fillings of a mask, or answers, to its outputs.
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
-    max_top_k: int | None = None  # fillings of a mask at most; None: any number
+    max_top_k: int | None = None  # fillings of a mask, or answers, at most; None: any number
     has_exits: bool = False  # True if texts can leave early
 
     def with_patience(self, patience: int) -> Answerer:
@@ -55,8 +61,11 @@ def run_answerer(
     step: int | None,
     xla: bool | None = None,
     precision: str = "float32",
+    features: Features | None = None,
 ) -> Answerer:
     """The model of a run directory, or of a published name; arguments are those of `pipeline`.
+
+    With `features` it answers with embeddings.
 
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
@@ -67,15 +76,22 @@ def run_answerer(
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)
     tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
-    return model_answerer(model, tokenizer, run.task, xla)
+    return model_answerer(model, tokenizer, run.task, xla, features)
 
 
 def model_answerer(
-    model: Any, tokenizer: TextTokenizer, config: TaskConfig, xla: bool | None = None
+    model: Any,
+    tokenizer: TextTokenizer,
+    config: TaskConfig,
+    xla: bool | None = None,
+    features: Features | None = None,
 ) -> Answerer:
-    """A model in memory with the content of its task.json; `xla` is that of `pipeline`."""
+    """A model in memory with the content of its task.json; `xla` is that of `pipeline`.
+
+    With `features` it answers with embeddings.
+    """
     config = {**config, **task_of(model)}
-    kind = kind_of(config)
+    kind = kind_of(config) if features is None else features(model.config.hidden_size)
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
     served = Served(model, tokenizer, seq_length, config)
     if compiles(xla):
@@ -89,16 +105,17 @@ def model_answerer(
         function = signatures(max(top_k, TOP_K))[signature].function
         return _outputs(function.get_concrete_function(), inputs)  # as of an export; see `call_traced`
 
-    return Answerer(kind, ask, has_exits=served.has_exits)
+    max_top_k = kind.settings.n_best if isinstance(kind, QuestionAnswering) else None
+    return Answerer(kind, ask, max_top_k, served.has_exits)
 
 
-def exported_answerer(folder: Path) -> Answerer:
-    """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers."""
+def exported_answerer(folder: Path, features: Features | None = None) -> Answerer:
+    """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers.
+
+    With `features` it answers with embeddings.
+    """
     loaded = tf.saved_model.load(literal_path(str(folder)))
     outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
-    config = _exported_config(folder, loaded.signatures, outputs)
-    if config is None:
-        raise InputError(f"{folder} has no signature that answers: name the folder hub/serving of an export")
 
     def ask(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
         if signature not in outputs:
@@ -106,9 +123,16 @@ def exported_answerer(folder: Path) -> Answerer:
         # `loaded` is held here, for signatures do not hold what they are of.
         return _outputs(loaded.signatures[signature], inputs)
 
-    is_filled = config["model"] == "pretrainer"
-    max_top_k = outputs["fill_mask"]["scores"].shape[-1] if is_filled else None
-    return Answerer(kind_of(config), ask, max_top_k, EARLY_EXIT in outputs)
+    if features is not None and (embeddings := outputs.get(FeatureExtraction.signature)):
+        return Answerer(features(embeddings["embedding"].shape[-1]), ask)
+    config = _exported_config(folder, loaded.signatures, outputs) if features is None else None
+    if config is None:
+        what = "answers" if features is None else "embeds texts"
+        raise InputError(f"{folder} has no signature that {what}: name the folder hub/serving of an export")
+    kind = kind_of(config)
+    has_limit = isinstance(kind, MaskedWords | QuestionAnswering)
+    max_top_k = outputs[kind.signature]["scores"].shape[-1] if has_limit else None
+    return Answerer(kind, ask, max_top_k, EARLY_EXIT in outputs)
 
 
 def _exported_config(

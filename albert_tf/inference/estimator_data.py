@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
+from albert_tf.inference.labels import expand_weight
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.tasks.datasets.formats import encoded
 from albert_tf.tasks.datasets.tables import Row, Table, table_text
@@ -102,8 +103,8 @@ def label_names(classes: Iterable[Any]) -> list[str]:
 
 
 def row_weights(sample_weight: Any, count: int) -> list[float]:
-    """Weights of so many texts in the loss; an InputError where they are none."""
-    values = np.asarray(sample_weight, float)
+    """Weights of so many texts in the loss, by one a text or one of all; InputError where they are none."""
+    values = np.asarray(expand_weight(sample_weight, count), float)
     if values.shape != (count,):
         raise InputError(
             f"sample_weight has the shape {list(values.shape)}: give one weight a text, [{count}]"

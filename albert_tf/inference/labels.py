@@ -167,6 +167,15 @@ def _known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
         return tf.identity(labels)
 
 
+def expand_weight(sample_weight: Any, count: int) -> Any:
+    """The weight of each of so many texts, [N], where it is one number; other weights stay as they are."""
+    if sample_weight is None or np.ndim(sample_weight):
+        return sample_weight
+    if not isinstance(sample_weight, int | float | np.number) or not 0 <= sample_weight < np.inf:
+        raise InputError(f"sample_weight={shown(sample_weight)} must be a finite number of at least 0")
+    return np.full(count, sample_weight, np.float32)
+
+
 def label_names(labels: Any) -> list[str]:
     """Names of labels as a list; InputError unless they are at least two different ones."""
     given = [] if isinstance(labels, str) else listed(labels)

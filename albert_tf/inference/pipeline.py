@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.inference.answerers import Answerer, exported_answerer, model_answerer, run_answerer
+from albert_tf.inference.answerers import (
+    Answerer,
+    Features,
+    exported_answerer,
+    model_answerer,
+    run_answerer,
+)
 from albert_tf.inference.text_classifier import TextClassifier
 from albert_tf.inference.texts import text_records
 from albert_tf.tasks import KINDS
 from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.serving import TOP_K
 from albert_tf.tokenizers.given import listed
-from albert_tf.utils.checks import check_choice, check_range, check_type
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.checks import check_choice, check_names, check_range, check_type
+from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import checked_path
 
 PathLike = str | os.PathLike[str]
@@ -30,6 +38,24 @@ TASKS: dict[str, tuple[str, ...]] = {
     "token-classification": ("tagging",),
     "ner": ("tagging",),
     "multiple-choice": ("multiple_choice",),
+    **dict.fromkeys(("feature_extraction", "feature-extraction"), (FeatureExtraction.name,)),
+}
+
+# Arguments that calls of Hugging Face's pipelines have, and what takes their place.
+_CUT = "texts are cut and padded as the model needs it, leave it out"
+_LEARNED = "it is as the model was fine-tuned, leave it out"
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("truncation", "padding", "max_length", "max_seq_len", "stride", "tokenizer_kwargs"), _CUT
+    ),
+    **dict.fromkeys(("max_answer_len", "max_question_len", "doc_stride"), _LEARNED),
+    **dict.fromkeys(("handle_impossible_answer", "function_to_apply"), _LEARNED),
+    **dict.fromkeys(
+        ("aggregation_strategy", "grouped_entities"), "words are joined to entities, leave it out"
+    ),
+    "return_all_scores": "give top_k, the number of labels",
+    "batch_size": "give it to `pipeline`",
+    **dict.fromkeys(("device", "num_workers", "return_tensors"), "there is no such choice, leave it out"),
 }
 
 
@@ -43,6 +69,8 @@ def pipeline(
     xla: bool | None = None,
     patience: int | None = None,
     precision: str | None = None,
+    pooling: str | None = None,
+    normalize: bool | None = None,
 ) -> Pipeline:
     """A function from texts to the answers of a model.
 
@@ -52,7 +80,7 @@ def pipeline(
       task: what it must answer, where it is to be an error that the model does something else:
         "fill_mask" (pre-trained runs), "classification", "multi_label", "regression", "question_answering",
         "tagging" or "multiple_choice", or by the names of Hugging Face, such as "text-classification". It
-        may come first, as it does there.
+        may come first, as it does there. "feature-extraction" gives embeddings, by the encoder of any model.
       model: another name of `source`.
       batch_size: texts at a time; it decides about memory and speed, not about the answers.
       step: of a run's checkpoint; None: that which `load` takes.
@@ -62,6 +90,9 @@ def pipeline(
         layers in a row agree with the one before, and is not compiled; None: all layers.
       precision: of a run's computation: "float32" or "bfloat16"; None: float32. A TextClassifier computes in
         that of its `dtype`.
+      pooling: of "feature-extraction": the embedding is the "mean" of the last states of all tokens, or that
+        of the "first" token; None: "mean".
+      normalize: of "feature-extraction": True for embeddings of length 1; None: False.
     Raises:
       InputError: the source is none of these, it does not answer, or something else than the task.
       FileNotFoundError: a run has no such checkpoint or no vocabulary.
@@ -77,7 +108,8 @@ def pipeline(
     if task is not None:
         check_choice("task", task, TASKS)
     check_range("batch_size", batch_size, at_least=1)
-    answerer = _answerer(source, step, xla, precision)
+    features = _features(task, patience, pooling=pooling, normalize=normalize)
+    answerer = _answerer(source, step, xla, precision, features)
     if task is not None and answerer.kind.name not in TASKS[task]:
         raise InputError(f"task={task!r}: the model of {source} answers {answerer.kind.name}")
     if patience is not None:
@@ -85,7 +117,24 @@ def pipeline(
     return Pipeline(answerer, batch_size)
 
 
-def _answerer(source: Any, step: int | None, xla: bool | None, precision: str | None) -> Answerer:
+def _features(task: str | None, patience: int | None, **settings: Any) -> Features | None:
+    """What asks for embeddings, by settings that are not None; None for other tasks, which know none."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if task is None or TASKS[task] != (FeatureExtraction.name,):
+        for name, value in given.items():
+            raise InputError(
+                f'{name}={value!r} is of the task "feature-extraction": name it, or leave it out'
+            )
+        return None
+    if patience is not None:
+        raise InputError(f"patience={patience}: embeddings are of the last layer, leave it out")
+    FeatureExtraction(1, **given)  # or an error before a model is read
+    return functools.partial(FeatureExtraction, **given)
+
+
+def _answerer(
+    source: Any, step: int | None, xla: bool | None, precision: str | None, features: Features | None
+) -> Answerer:
     folder = None
     if not isinstance(source, TextClassifier):
         path = checked_path(source, "source")
@@ -93,17 +142,17 @@ def _answerer(source: Any, step: int | None, xla: bool | None, precision: str | 
         if path.suffix == ".keras" or (path / "keras_metadata.pb").is_file():
             source = TextClassifier.load(source)
         elif folder is None:
-            return run_answerer(source, step, xla, precision or "float32")
+            return run_answerer(source, step, xla, precision or "float32", features)
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: {source} has one model")
     if precision is not None:
         raise InputError(f"precision={precision!r} is of a run: {source} was made with one")
     if isinstance(source, TextClassifier):
-        return model_answerer(source.classifier, source.tokenizer, source.task_entries(), xla)
+        return model_answerer(source.classifier, source.tokenizer, source.task_entries(), xla, features)
     assert folder is not None
     if xla is not None:
         raise InputError(f"xla={xla}: {folder} is exported; `python -m hub_export --xla` exports it compiled")
-    return exported_answerer(folder)
+    return exported_answerer(folder, features)
 
 
 def _serving_folder(folder: Path) -> Path | None:
@@ -137,9 +186,11 @@ class Pipeline:
             tagging: texts, which are split into words as `words` in the run's task.json says, or lists of
               words, which stay as they are: [["Anna", "lives", "in", "Oslo"]] is one sentence;
             question_answering: dicts of `question` and `context`;
-            multiple_choice: dicts of `context`, `question` and `options`.
+            multiple_choice: dicts of `context`, `question` and `options`;
+            feature_extraction: texts.
           top_k: of classification and multi_label, how many labels are wanted of each text, in a list; of
-            fill_mask, how many tokens, 5 unless it is given.
+            question_answering, how many answers, in a list; of fill_mask, how many tokens, 5 unless it is
+            given.
           **fields: in place of `inputs`, those of a dict, `question=` and `context=`, or `text=` and
             `text_pair=`.
         Returns:
@@ -149,30 +200,34 @@ class Pipeline:
             regression: {"score"}, the number itself;
             fill_mask: [{"token", "score"}, …], or a list of such lists for several masks;
             tagging: [{"label", "score", "start", "end", "text"}, …], an entity each;
-            question_answering: {"answer", "score", "start", "end"}; where there is likely no answer, an empty
-            one, with the probability of that;
-            multiple_choice: {"label", "score"}, the option's number from 0.
+            question_answering: {"answer", "score", "start", "end"}, or a list of them where `top_k` is given;
+            where there is likely no answer, an empty one, with the probability of that;
+            multiple_choice: {"label", "score"}, the option's number from 0;
+            feature_extraction: the embedding, float32 [H]; of a list float32 [n, H].
           Start and end are characters of the text, the end behind the last one; of lists of words, those of
           the words with a single space between two.
         Raises:
           InputError: an input is not what the task takes; the message says which.
         """
+        kind = self._answerer.kind
         if fields:
+            self._check_fields(fields)
             if inputs is not None:
                 raise InputError(
                     f"{', '.join(fields)}: give the inputs by these names or in a list, not both"
                 )
             inputs = fields
-        kind, is_one = self._answerer.kind, isinstance(inputs, str | Mapping)
+        is_one = isinstance(inputs, str | Mapping)
         if top_k is not None:
             self._check_top_k(top_k)
         if is_one:
-            records = [kind.read(inputs, "inputs")]
-        elif isinstance(kind, TextKind):
+            records = [self._read(inputs, "inputs")]
+        elif isinstance(kind, TextKind | FeatureExtraction):
             records = text_records(inputs, "inputs")
         else:
-            records = [kind.read(value, f"inputs[{number}]") for number, value in enumerate(listed(inputs))]
-        kind.check(records)
+            records = [self._read(value, f"inputs[{number}]") for number, value in enumerate(listed(inputs))]
+        if records:
+            kind.check(records)
         answers: dict[int, Any] = {}
         # The longest first: if memory does not suffice, it is soon known.
         order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
@@ -183,13 +238,28 @@ class Pipeline:
             for row, number in enumerate(numbers):
                 of_row = {name: values[row] for name, values in outputs.items()}
                 answers[number] = kind.answer(records[number], of_row, top_k)
-        return answers[0] if is_one else [answers[number] for number in range(len(records))]
+        return answers[0] if is_one else kind.collect([answers[number] for number in range(len(records))])
+
+    def _read(self, value: Any, where: str) -> Any:
+        """A record of an input; of a task that takes texts alone also a dict of `text`."""
+        kind = self._answerer.kind
+        if isinstance(value, Mapping) and kind.inputs == ("text",):
+            (value,) = kind.fields(value, kind.inputs, where)
+        return kind.read(value, where)
+
+    def _check_fields(self, fields: Mapping[str, Any]) -> None:
+        """InputError for keywords that the task does not know."""
+        inputs = self._answerer.kind.inputs
+        given = {name: f"{name}={shown(value)}" for name, value in fields.items() if name not in inputs}
+        if lines := [f"{text}: {_ELSEWHERE[name]}" for name, text in given.items() if name in _ELSEWHERE]:
+            raise InputError("; ".join(lines))
+        check_names(given, (*inputs, "top_k"), ", ".join(given.values()))
 
     def _check_top_k(self, top_k: int) -> None:
-        if self.task not in ("classification", "multi_label", "fill_mask"):
+        if self.task not in ("classification", "multi_label", "fill_mask", "question_answering"):
             raise InputError(f"top_k={top_k}: {self.task} has one answer")
         check_type("top_k", "int", top_k)
         check_range("top_k", top_k, at_least=1)
         most = self._answerer.max_top_k
         if most is not None and top_k > most:
-            raise InputError(f"top_k={top_k}: the exported model gives {most} at most")
+            raise InputError(f"top_k={top_k}: the model gives {most} at most")

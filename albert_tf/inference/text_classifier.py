@@ -24,7 +24,13 @@ from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import BALANCED, RECIPES
 from albert_tf.inference.binary_metrics import of_second_label
 from albert_tf.inference.decisions import Decisions
-from albert_tf.inference.labels import HEAD_VARIABLES, chosen_head, known_labels, label_names
+from albert_tf.inference.labels import (
+    HEAD_VARIABLES,
+    chosen_head,
+    expand_weight,
+    known_labels,
+    label_names,
+)
 from albert_tf.inference.texts import are_pairs, text_records
 from albert_tf.inference.token_inputs import TokenInputs, check_labelled
 from albert_tf.models.compiled import CompiledEncoder
@@ -226,6 +232,8 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         if not isinstance(inputs, Mapping):
             if not all(map(tf.is_tensor, tf.nest.flatten(inputs))):
                 records = text_records(inputs, "inputs")
+                if not records:
+                    raise InputError("inputs holds no texts")
                 pairs = records[0].text_pair is not None
                 inputs = tf.constant([[x.text, x.text_pair] if pairs else x.text for x in records])
             self._check_form(are_pairs(inputs), "inputs")
@@ -285,6 +293,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         *args: Any,
         validation_data: Any = None,
         class_weight: Any = None,
+        sample_weight: Any = None,
         **kwargs: Any,
     ) -> Any:
         """Keras' `fit`; as in `finetune`, a new head of regression begins at the mean of what it is to learn.
@@ -297,6 +306,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
           validation_data: texts and labels as in x and y.
           class_weight: weights in the loss by the name or number of labels, 1 of those that it leaves out;
             or "balanced", n / (K · n_k) of K labels in y, as in scikit-learn.
+          sample_weight: weights of the texts in the loss, [N], or one number; also in `validation_data`.
           **kwargs: as Keras takes them.
         Raises:
           InputError: what should be a text or a label is not, or the model has exits.
@@ -321,18 +331,23 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         self._begins_at_mean = False
         if isinstance(validation_data, tuple | list):
             texts, labels, *weights = validation_data
-            validation_data = (*self._data(texts, labels, "validation_data"), *weights)
+            texts, labels = self._data(texts, labels, "validation_data")
+            validation_data = (texts, labels, *(_weight_of_each(weight, labels) for weight in weights))
         elif validation_data is not None:
             validation_data, _ = self._data(validation_data, None, "validation_data")
         further = {"validation_data": validation_data, "class_weight": class_weight, **kwargs}
+        further["sample_weight"] = _weight_of_each(sample_weight, y)
         with known_labels():
             return super().fit(x, y, *args, **further)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Keras' `evaluate`; texts and labels as in `fit`."""
+        """Keras' `evaluate`; texts, labels and weights as in `fit`."""
         check_labelled(x, y)
+        x, y = self._data(x, y, "x")
+        if "sample_weight" in kwargs:
+            kwargs["sample_weight"] = _weight_of_each(kwargs["sample_weight"], y)
         with known_labels():
-            return super().evaluate(*self._data(x, y, "x"), *args, **kwargs)
+            return super().evaluate(x, y, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, patience: int | None = None, **kwargs: Any) -> np.ndarray:
         """The logits of all texts, float32 [N, K]; texts as in `fit`, and `patience` as in `pipeline`."""
@@ -395,3 +410,8 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
         settings = {name: config.pop(name) for name in TOKENIZER_DEFAULTS}
         return cls(classifier, KINDS[kind].from_files(files, **settings), **config)
+
+
+def _weight_of_each(sample_weight: Any, targets: Any) -> Any:
+    """Weights as Keras takes them, one a text; those of a dataset are in it."""
+    return expand_weight(sample_weight, len(targets)) if isinstance(targets, np.ndarray) else sample_weight

@@ -35,7 +35,7 @@ from albert_tf.inference.estimator_data import (
     write_table,
 )
 from albert_tf.inference.kept_run import MADE_BY, KeptRun, check_replaceable
-from albert_tf.inference.labels import Labels
+from albert_tf.inference.labels import Labels, expand_weight
 from albert_tf.inference.pipeline import Pipeline
 from albert_tf.inference.texts import text_records
 from albert_tf.training.run_settings import PathLike
@@ -145,8 +145,8 @@ class TextEstimator(BaseEstimator):
         Args:
           X: texts, [n].
           y: their labels, of any type, or numbers, [n].
-          sample_weight: weights of the texts in the loss, [n], which multiply those of `class_weight`; what
-            is held out is scored without. None: all weigh the same.
+          sample_weight: weights of the texts in the loss, [n] or one number, which multiply those of
+            `class_weight`; what is held out is scored without. None: all weigh the same.
         Raises:
           ValueError: a setting is impossible, a label is missing, a text or weight is none, or they are not
             as many; a missing text is read as an empty one.
@@ -277,9 +277,10 @@ class TextEstimator(BaseEstimator):
         return {name: place for place, name in enumerate(label_names(self.classes_))}
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier's labels, R² of a regression's numbers."""
+        """Accuracy of a classifier's labels, R² of a regression's numbers; weights as in `fit`."""
         measure = accuracy_score if self.task == CLASSIFICATION else r2_score
-        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+        predicted = self.predict(X)
+        return float(measure(y, predicted, sample_weight=expand_weight(sample_weight, len(predicted))))
 
 
 @contextlib.contextmanager

@@ -40,6 +40,10 @@ def text_records(texts: Any, argument: str) -> list[TextRecord]:
         raise InputError(f"{argument}={shown(texts)} is not a list: give a list of texts, or of pairs")
     texts = _columns(texts, argument)
     values = listed(texts)
+    alike = [x for x in values if isinstance(x, list | tuple) and type(x) is type(texts) and len(x) == 2]
+    if len(alike) == len(values) == 2:
+        ways = "a list of tuples, [(text, text_pair), …], or a tuple of lists, (texts, text_pairs)"
+        raise InputError(f"{argument}={shown(texts)} is two pairs, or a pair of columns: give {ways}")
     if isinstance(texts, tuple) and len(values) == 2 and not any(isinstance(x, Mapping) for x in values):
         if all(isinstance(value, str) for value in values):
             raise InputError(f"{argument}: a tuple of two texts may be a pair or two texts: give a list")

@@ -84,9 +84,9 @@ class AttentionBlock(Layer):
         y = dropout(dense(context, *output), config.hidden_dropout_prob, output_seed)
         return elementwise.layer_norm(y + x, *norm)
 
-    def probabilities(self, x: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-        """The attention of each token to all, [B, N, S, S], of hidden states and bias as in `call`."""
-        query, key, _ = self._heads(x, self.parameters()[0], bias)
+    def probabilities(self, x: tf.Tensor, bias: tf.Tensor, tokens: Tokens | None = None) -> tf.Tensor:
+        """The attention of each token to all, [B, N, S, S]; arguments as in `call`."""
+        query, key, _ = self._heads(x, self.parameters()[0], bias, tokens)
         return attention_probabilities(query, key, bias)
 
     def _heads(

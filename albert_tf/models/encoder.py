@@ -39,6 +39,8 @@ class NetworkModel(keras.Model):
 
     # The constructor's arguments besides the config; each is an attribute, too.
     arguments: tuple[str, ...] = ()
+    # The names of inputs that are given as a list, in its order.
+    inputs_in_order: tuple[str, ...] = ENCODER_INPUTS
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
@@ -46,6 +48,15 @@ class NetworkModel(keras.Model):
         self.remat = remat
         self.fused = fused
         self.built = True  # counting, summary and loading need no first call
+
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """As `call`, also of inputs that are a list or tuple, in the order of the dict."""
+        if isinstance(inputs, list | tuple):
+            names = self.inputs_in_order
+            if len(inputs) > len(names):
+                raise InputError(f"inputs are a list of {len(inputs)}: there are {', '.join(names)}")
+            inputs = dict(zip(names, inputs, strict=False))
+        return super().__call__(inputs, *args, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of `from_config` for the same, untrained model."""
@@ -100,6 +111,7 @@ class AlbertEncoder(NetworkModel):
         training: bool | None = None,
         seed: tf.Tensor | None = None,
         num_hidden_layers: int | None = None,
+        return_attentions: bool = False,
     ) -> dict[str, Any]:
         """Hidden states of every token.
 
@@ -110,10 +122,13 @@ class AlbertEncoder(NetworkModel):
           training: True for dropout.
           seed: int32 [2], which alone decides what dropout drops; None draws one a call.
           num_hidden_layers: L, where it is not the config's: times that the shared layers are applied.
+          return_attentions: True for `attentions`, too, which are computed a second time.
         Returns:
           `sequence_output` [B, S, H]; `pooled_output` [B, H], where the network has a pooler;
           `encoder_outputs`, a list of L · inner_group_num [B, S, H], the last of which is the sequence
-          output; `embedding_output` [B, S, E], before the projection to H.
+          output; `embedding_output` [B, S, E], before the projection to H; and `attentions`, if they are
+          asked for, a list of as many [B, N, S, S]: of each token the weights of all tokens, which sum to 1,
+          before dropout.
         Raises:
           InputError: an input is missing, shapes disagree, S is more than max_position_embeddings, or a
             network of L layers has other parameters.
@@ -128,6 +143,7 @@ class AlbertEncoder(NetworkModel):
         shape = [known[0] or found[0], known[1] or found[1], self.config.hidden_size]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
         states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training))
+        before = [x, *states]
         if tokens is not None:
             states = [tokens.padded(x) for x in states]  # [B·S, H] each
         encoder_outputs = [tf.reshape(x, shape) for x in states]  # [B, S, H] each
@@ -138,6 +154,10 @@ class AlbertEncoder(NetworkModel):
         }
         if self.pooler is not None:
             outputs["pooled_output"] = self.pooled(encoder_outputs[-1])
+        if return_attentions:
+            blocks = [self.attention_blocks[pair.attention.key()] for pair in plan]
+            attentions = zip(blocks, before, strict=False)
+            outputs["attentions"] = [block.probabilities(x, bias, tokens) for block, x in attentions]
         return outputs
 
     def pooled(self, sequence: tf.Tensor) -> tf.Tensor:

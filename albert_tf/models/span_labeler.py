@@ -8,7 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import START_POSITIONS, TYPE_IDS
+from albert_tf.features import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
 from albert_tf.models.encoder import Inputs, encoder_inputs
 from albert_tf.models.heads import OutputLayer
 from albert_tf.models.layer import DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
@@ -129,6 +129,7 @@ class AlbertSpanLabeler(TaskModel):
     """
 
     arguments = ("answerability", "start_n_top", "end_n_top")
+    inputs_in_order = (*ENCODER_INPUTS, START_POSITIONS)
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import MLM_POSITIONS, SENTENCE_OBJECTIVES
+from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS, SENTENCE_OBJECTIVES
 from albert_tf.models.encoder import AlbertEncoder, Inputs, NetworkModel
 from albert_tf.models.heads import MaskedLanguageModel, OutputLayer
 from albert_tf.models.layer import drawn_seed, dropout
@@ -56,6 +56,7 @@ class AlbertPretrainer(TaskModel):
     """
 
     arguments = ("sentence_objective",)
+    inputs_in_order = (*ENCODER_INPUTS, MLM_POSITIONS)
 
     def __init__(self, config: AlbertConfig, sentence_objective: str = "sop", **kwargs: Any):
         super().__init__(config, **kwargs)

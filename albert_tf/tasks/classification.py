@@ -85,6 +85,7 @@ class TextKind(FinetunedKind):
     """Texts, or pairs of texts, to what a classifier says of each; a subclass says what that is."""
 
     model = "classifier"
+    inputs = ("text", "text_pair")
     is_pooled = True
 
     def __init__(self, config: TaskConfig):
@@ -171,7 +172,7 @@ class TextKind(FinetunedKind):
         """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
         if isinstance(value, Mapping):
             names = ("text", "text_pair") if "text_pair" in value else ("text",)
-            value = FinetunedKind.fields(value, names, where)
+            value = TextKind.fields(value, names, where)
         texts = value if isinstance(value, tuple | list) else [value]
         if len(texts) not in (1, 2):
             raise InputError(f"{where}={shown(value)} is not a pair of texts")

@@ -24,6 +24,7 @@ from albert_tf.tasks.losses import LossPart
 from albert_tf.tasks.serving import Served, Signature
 from albert_tf.tokenizers.given import check_text
 from albert_tf.tokenizers.kinds import TextTokenizer
+from albert_tf.utils.checks import check_names
 from albert_tf.utils.errors import InputError, shown
 
 Tensors = Mapping[str, tf.Tensor]
@@ -97,9 +98,11 @@ class Kind(abc.ABC):
         """Fields of records as inputs of a signature."""
         return {name: [_encoded(getattr(record, name)) for record in records] for name in names}
 
-    @staticmethod
-    def fields(value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """Texts of a dict by their names; an InputError where it is no such dict."""
+    @classmethod
+    def fields(cls, value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
+        """Texts of a dict by their names; an InputError where it is no such dict, or has unknown keys."""
+        if isinstance(value, Mapping):
+            check_names(value, cls.inputs, where)
         if not isinstance(value, Mapping) or not value.keys() >= set(names):
             raise InputError(f"{where}={shown(value)} is not a dict of {', '.join(names)}")
         return tuple(check_text(value[name], f"{where}[{name!r}]") for name in names)
@@ -111,6 +114,10 @@ class Kind(abc.ABC):
         Outputs are those of the signature for this record; `top_k` is how many answers to give, where there
         may be several.
         """
+
+    def collect(self, answers: list[Any]) -> Any:
+        """What a pipeline returns for a list of inputs, given the answer of each."""
+        return answers
 
 
 def _encoded(texts: str | Sequence[str]) -> Any:

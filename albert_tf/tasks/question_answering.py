@@ -162,12 +162,15 @@ class QuestionAnswering(FinetunedKind):
         It answers `answer` string [B], its probability among the n best, `score` float32 [B], `start` and
         `end` int32 [B], its first byte in the context and the one after its last; and with answerability
         `no_answer_score` float32 [B], above 0 where the model says that there is no answer. Where no span
-        counts, the answer is empty.
+        counts, the answer is empty. The best K answers are `answers`, `scores`, `starts` and `ends` [B, K],
+        which end in empty ones where there are fewer.
         """
         model, input_format = served.model, served.input_format
         # Tokens that an input of the model needs, whatever they are.
         shortest = max(model.start_n_top, model.end_n_top) if self.answerability else 1
         check_length("seq_length", served.seq_length, max(self._shortest(input_format), shortest))
+
+        count = min(served.top_k, self.settings.n_best)
 
         def candidates(inputs: Tensors) -> tuple[Candidates, tf.Tensor]:
             return self._candidates(served.outputs(inputs), inputs[MASK])
@@ -184,20 +187,24 @@ class QuestionAnswering(FinetunedKind):
                 questions, contexts, rows, served.seq_length, self.settings, input_format
             )
             inputs = served.packed(windows.spans, shortest)
-            types = Candidates(tf.int32, tf.int32, tf.float32, tf.float32), tf.float32
-            found, no_answer = in_blocks(candidates, inputs, types)
+            dtypes = Candidates(tf.int32, tf.int32, tf.float32, tf.float32), tf.float32
+            found, no_answer = in_blocks(candidates, inputs, dtypes)
             length = tf.shape(inputs[MASK])[1]
 
             def best(number: tf.Tensor) -> dict[str, tf.Tensor]:
                 answers = windows.answers(number, found, length)
-                return {
-                    "answer": answers.text[0],
-                    "score": tf.cast(answers.probability[0], tf.float32),
-                    "start": answers.start[0],
-                    "end": answers.end[0],
+                columns = {
+                    "answer": answers.text,
+                    "score": tf.cast(answers.probability, tf.float32),
+                    "start": answers.start,
+                    "end": answers.end,
                 }
+                missing = [[0, tf.maximum(count - tf.size(answers.text), 0)]]
+                several = {f"{name}s": tf.pad(x, missing)[:count] for name, x in columns.items()}
+                return {**{name: x[0] for name, x in columns.items()}, **several}
 
-            outputs = {"answer": tf.string, "score": tf.float32, "start": tf.int32, "end": tf.int32}
+            types = {"answer": tf.string, "score": tf.float32, "start": tf.int32, "end": tf.int32}
+            outputs = types | {f"{name}s": tf.TensorSpec([count], kind) for name, kind in types.items()}
             answers = tf.map_fn(best, rows, fn_output_signature=outputs)
             if self.answerability:
                 of_questions = windows.windows.rows, tf.size(question)
@@ -212,11 +219,18 @@ class QuestionAnswering(FinetunedKind):
         question, context = self.fields(value, ("question", "context"), where)
         return QuestionRecord(where, where, question, context, (), False)
 
-    def answer(self, record: QuestionRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
-        """A span of the context, or an empty one with the probability that there is no answer."""
-        odds = outputs.get("no_answer_score")
+    def answer(self, record: QuestionRecord, outputs: Arrays, top_k: int | None) -> Any:
+        """A span of the context, or an empty one with the probability that there is no answer.
+
+        With `top_k` a list of this answer and the next best spans.
+        """
+        found, odds = [], outputs.get("no_answer_score")
         if odds is not None and odds > 0:
-            return {"answer": "", "score": float(1 / (1 + np.exp(-odds))), "start": 0, "end": 0}
-        start, end = characters(record.context, int(outputs["start"]), int(outputs["end"]))
-        text, score = record.context[start:end], float(outputs["score"])
-        return {"answer": text, "score": score, "start": start, "end": end}
+            found.append({"answer": "", "score": float(1 / (1 + np.exp(-odds))), "start": 0, "end": 0})
+        columns = (outputs[name].tolist() for name in ("scores", "starts", "ends"))
+        for score, *places in zip(*columns, strict=True):
+            start, end = characters(record.context, *places)
+            if start < end or not found:  # behind the last one all are empty
+                answer = {"answer": record.context[start:end], "score": score, "start": start, "end": end}
+                found.append(answer)
+        return found[0] if top_k is None else found[:top_k]

@@ -130,6 +130,10 @@ class TextTokenizer(tf.Module):
         """The token ids of each text, and the bytes of each with the space before it; slower than a call."""
         raise NotImplementedError
 
+    def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
+        """The texts of tokens, int32 [B, (tokens)] without special ones around segments: string [B]."""
+        raise NotImplementedError
+
     def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
         """A call's tokens, by words where the published modules of this kind have it so.
 

@@ -71,16 +71,21 @@ class BytePairVocabulary(TokenIds):
         return InputFormat((ids.start,), end + end, end, ids.padding, has_type_ids=False)
 
     @functools.cached_property
+    def token_bytes(self) -> np.ndarray:
+        """The bytes that each token stands for, [V]; those of its own name where it stands for none."""
+        byte_of = {character: byte for byte, character in enumerate(byte_characters())}
+        is_name = [token in SPECIAL_TOKENS or not byte_of.keys() >= set(token) for token in self.pieces]
+        found = [
+            token.encode() if named else bytes(map(byte_of.__getitem__, token))
+            for token, named in zip(self.pieces, is_name, strict=True)
+        ]
+        return np.array(found, object)
+
+    @functools.cached_property
     def texts(self) -> np.ndarray:
         """The text of each token without the space before it, string [V]; parts of characters are U+FFFD."""
-        byte_of = {character: byte for byte, character in enumerate(byte_characters())}
-
-        def text(token: str) -> str:
-            if token in SPECIAL_TOKENS or not byte_of.keys() >= set(token):
-                return token
-            return bytes(map(byte_of.__getitem__, token)).decode("utf-8", "replace").strip(" ") or token
-
-        return np.array(list(map(text, self.pieces)), object)
+        texts = (content.decode("utf-8", "replace").strip(" ") for content in self.token_bytes)
+        return np.array([text or token for text, token in zip(texts, self.pieces, strict=True)], object)
 
 
 class BytePairTokenizer(TextTokenizer):
@@ -119,6 +124,10 @@ class BytePairTokenizer(TextTokenizer):
         )  # the first token of each one's text
         starts -= tf.gather(starts, firsts)
         return tokens, tokens.with_values(starts), tokens.with_values(starts + lengths)
+
+    def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
+        """As of `TextTokenizer`: the very bytes that were tokenised."""
+        return tf.strings.reduce_join(tf.gather(self.vocabulary.token_bytes, tokens), axis=1)
 
     def _merged(self, words: tf.Tensor) -> tf.RaggedTensor:
         """The tokens of words, string [U] to int32 [U, (tokens)].

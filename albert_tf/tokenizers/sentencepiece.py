@@ -115,6 +115,10 @@ class PieceTokenizer(TextTokenizer):
         bytes_ = (tf.cast(ragged.values, tf.int64) for ragged in (starts, limits))
         return tokens, *source.spans(tokens, *bytes_)
 
+    def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
+        """As of `TextTokenizer`, by SentencePiece, which leaves a mask out; `<unk>` becomes ⁇."""
+        return self._sentencepiece.detokenize(tokens)
+
     def for_corpora(self) -> Tokenize:
         """A FastPieceTokenizer."""
         return FastPieceTokenizer(self.vocabulary, self.lowercase, self.strip_accents)

@@ -11,6 +11,7 @@ import tf_keras as keras
 from albert_tf.tokenizers.given import text_tensor
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.kinds import TokenIds, open_tokenizer
+from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import checked_path
 
 
@@ -65,6 +66,42 @@ class Tokenizer(keras.layers.Layer):
     def call(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of each text, [B] → [B, (tokens)]."""
         return self.tokenize(text)
+
+    def detokenize(self, ids: Any) -> tf.Tensor:
+        """The texts of token ids, without padding and the special tokens around segments.
+
+        SentencePiece gives back the text as it was normalised; WordPiece its words and marks, with a space
+        between; byte-level BPE the very text.
+
+        Args:
+          ids: integer [B, (tokens)] or [B, S], or [S] of one text: lists, an array or a tensor.
+        Returns:
+          string [B], or [] of one text.
+        Raises:
+          InputError: they are of another shape, or one is none of the vocabulary.
+        """
+        ids = ids if tf.is_tensor(ids) else tf.ragged.constant(ids)
+        if ids.shape.rank not in (1, 2):
+            raise InputError(f"ids have the shape {ids.shape}: token ids are [batch, length], or [length]")
+        rows = ids if ids.shape.rank == 2 else ids[tf.newaxis]
+        tokens = rows if isinstance(rows, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(rows)
+        self._check_ids(tokens.values)
+        special = self.vocabulary.special_ids
+        dropped = [special.padding, special.start, special.separator]
+        tokens = tf.cast(tokens, tf.int32)
+        is_text = tf.reduce_all(tokens.values[:, tf.newaxis] != dropped, axis=1)
+        texts = self.tokenize.detokenize(tf.ragged.boolean_mask(tokens, tokens.with_values(is_text)))
+        return texts if ids.shape.rank == 2 else texts[0]
+
+    def _check_ids(self, ids: tf.Tensor) -> None:
+        """InputError for what is no token id, where the values are known."""
+        if not tf.executing_eagerly() or not len(ids):
+            return
+        for value in (ids.numpy().min(), ids.numpy().max()):
+            if not ids.dtype.is_integer or not 0 <= value < self.vocab_size:
+                raise InputError(
+                    f"ids hold {value}: token ids are whole numbers from 0 to {self.vocab_size - 1}"
+                )
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, for `from_config`."""

@@ -123,6 +123,12 @@ class WordPieceTokenizer(TextTokenizer):
         starts, limits = (tokens.with_flat_values(place.values) for place in places)
         return tokens, starts, limits
 
+    def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
+        """As of `TextTokenizer`: words and marks, with a space between."""
+        pieces = tf.gather(list(self.vocabulary.pieces), tokens)  # [B, (tokens)]
+        joined = tf.strings.reduce_join(pieces, axis=1, separator=" ")
+        return tf.strings.regex_replace(joined, f" {CONTINUATION}", "")
+
 
 def _known(words: tf.Tensor) -> tf.Tensor:
     """Words, and in place of those that are too long one that no vocabulary has."""

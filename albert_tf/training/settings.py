@@ -73,8 +73,8 @@ class LoopSettings:
       eval_every: updates between two evaluations, 0: one at the end.
       checkpoint_every: updates between two checkpoints, 0: one at the end. What is evaluated is saved, too.
       keep: checkpoints that stay on disk: so many of the newest, and the one that did best in an evaluation.
-      early_stop: evaluations in a row, none of them better than the best before, that end the run; of equal
-        ones that with the lower loss is better; 0: it goes on to its last step.
+      early_stop: evaluations in a row, none of them better than the best before by 0.0001, that end the run;
+        of equal ones that with the lower loss is better; 0: it goes on to its last step.
       profile: START:STOP, the updates between which TensorFlow's profiler writes a trace for TensorBoard.
 
     Raises:

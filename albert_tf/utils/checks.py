@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import operator
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from albert_tf.utils.errors import InputError, shown
@@ -43,9 +43,25 @@ def is_missing(value: Any) -> bool:
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """InputError unless a value is one of the choices; it names one that looks alike."""
     if not isinstance(value, str) or value not in choices:
-        alike = difflib.get_close_matches(str(value), choices, 1)
-        meant = f": did you mean {alike[0]}?" if alike else ""
-        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}{meant}")
+        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}{_suggestion(value, choices)}")
+
+
+def check_names(names: Iterable[Any], known: Collection[str], where: str) -> None:
+    """InputError unless all names are known; it begins with `where`, and suggests names that look alike.
+
+    >>> check_names(["text", "textpair"], ["text", "text_pair"], "row")
+    Traceback (most recent call last):
+    albert_tf.utils.errors.InputError: row: unknown 'textpair': did you mean text_pair? (text, text_pair)
+    """
+    unknown = [f"unknown {name!r}{_suggestion(name, known)}" for name in names if name not in known]
+    if unknown:
+        raise InputError(f"{where}: {', '.join(unknown)} ({', '.join(known)})")
+
+
+def _suggestion(value: Any, choices: Collection[str]) -> str:
+    """The end of an error's line that suggests the choice that looks like a value; empty if none does."""
+    alike = difflib.get_close_matches(str(value), choices, 1)
+    return f": did you mean {alike[0]}?" if alike else ""
 
 
 def check_range(name: str, value: float, *, remedy: str = "", **bounds: float | None) -> None:

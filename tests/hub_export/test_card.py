@@ -52,7 +52,7 @@ def test_facts_are_those_of_the_files_of_the_run_and_of_the_exported_step(piece_
         "all": sum(variable.numpy().size for variable in network.variables),
         "encoder": albert_tf.parameter_count(network.config)["total"],
     }
-    assert facts["requests"].keys() == {"serving_default", "pair", "fill_mask", "tokens"}
+    assert facts["requests"].keys() == {"serving_default", "pair", "fill_mask", "embed", "tokens"}
     assert yaml.safe_load(card.split("---\n")[1])["license"] == "cc-by-4.0"
     assert card.endswith("## License\n\ncc-by-4.0\n")
 

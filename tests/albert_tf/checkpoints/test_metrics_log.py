@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.checkpoints.metrics_log import Best, read_metrics
+from albert_tf.checkpoints.metrics_log import Best, best_by, read_metrics
 from albert_tf.utils.errors import InputError
 
 LINE = b'{"step": 1, "loss": 6.5, "gradient_norm": null}\n'
@@ -47,6 +47,26 @@ def test_an_end_that_no_kill_leaves_is_damage(end, tmp_path):
     (tmp_path / "metrics.jsonl").write_bytes(LINE + end)
     with pytest.raises(InputError, match=r"metrics\.jsonl, line 2"):
         read_metrics(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "losses", "since"),
+    [
+        ("eval_loss", [], [0.7, 0.69995, 0.69985, 0.6998], 1),  # two evaluations together fall enough
+        ("eval_loss", [], [0.7, 0.69999999, 0.69999998], 2),
+        ("eval_loss", [], [0.7, 0.6998, 0.6999], 1),
+        ("eval_f1", [0.5, 0.5, 0.5], [0.7, 0.69999, 0.69998], 2),
+        ("eval_f1", [0.5, 0.5, 0.5], [0.7, 0.6, 0.5], 0),
+        ("eval_f1", [0.5, 0.500001, 0.500002], [0.7, 0.7, 0.7], 2),
+        ("eval_f1", [0.5, 0.6, 0.6], [None, None, None], 1),
+        ("eval_f1", [0.5, 0.4, 0.4], [0.7, 0.5, 0.4], 2),
+    ],
+)
+def test_a_gain_of_rounding_is_none(metric, values, losses, since):
+    lines = [{"step": step, "eval_loss": loss} for step, loss in enumerate(losses)]
+    for line, value in zip(lines, values, strict=False):
+        line[metric] = value
+    assert best_by(metric).evaluations_since(lines) == since
 
 
 def test_only_the_last_stage_tells_the_best_step():

@@ -119,6 +119,19 @@ def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     assert json.loads((tmp_path / "again/task.json").read_text())["threshold"] == threshold
 
 
+@pytest.mark.parametrize(
+    ("task", "label", "named"), [("classification", "tale", "one label"), ("multi_label", "", "no label")]
+)
+def test_no_threshold_is_chosen_by_one_label(run_of, task, label, named):
+    file, _, run = run_of(task)
+    before = [(run / name).read_bytes() for name in ("task.json", "recipe.json")]
+    rows = [{**json.loads(line), "kind": label} for line in file.read_text().splitlines()]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    line = choose_threshold(run, evaluate_trained(run, file=file).sets)
+    assert named in line and str(len(rows)) in line
+    assert [(run / name).read_bytes() for name in ("task.json", "recipe.json")] == before
+
+
 def test_a_threshold_can_be_anywhere(run_of, tmp_path):
     file, _, run = run_of("classification")
     _, scores = read_probabilities(run, file, tmp_path / "a.csv")

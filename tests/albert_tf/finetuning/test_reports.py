@@ -28,6 +28,11 @@ def test_labels_and_scores_show_a_wrong_column():
     assert line.startswith(f"labels: '{'x' * 56}…' (2)")
     assert warning == "warning: 60 different labels in 100 examples: is that the column of the labels?"
     assert lines("regression", records(["1", "4.5"])) == ["scores: 1 to 4.5, 2.75 on average"]
+    assert lines("regression", records(["3", "3.0"]), records(["1", "2"]))[1:] == [
+        "warning: all scores to learn are 3: there is nothing to learn"
+    ]
+    (line,) = lines("regression", records(["1", "2"]), records(["2", "2"]))[1:]
+    assert "2: correlations are undefined" in line
     assert lines("race", [ChoiceRecord("a:1", "1", "", "c", "q", ("a", "b"), 0)]) == []
 
 

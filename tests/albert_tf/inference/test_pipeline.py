@@ -16,6 +16,7 @@ from albert_tf.finetuning.predict import predicted_files
 from albert_tf.finetuning.trained import read_trained
 from albert_tf.models.compiled import CompiledEncoder
 from albert_tf.models.padding import Tokens
+from albert_tf.sklearn import TextEstimator
 from albert_tf.tasks.datasets.columns import Columns
 from albert_tf.training import strategies
 from albert_tf.utils.errors import InputError
@@ -213,6 +214,189 @@ def test_one_input_by_the_names_of_its_parts(asked):
         asked("question_answering")(question="who?")
     with pytest.raises(InputError, match="topk"):
         asked("classification")(SENTENCES, topk=2)
+
+
+@pytest.fixture(scope="module")
+def headless(made, tiny_vocabulary, tmp_path_factory):
+    """The encoder of a run without a head, and a run of it."""
+    encoder, run = made("fill_mask").model.encoder, tmp_path_factory.mktemp("headless") / "run"
+    albert_tf.save(encoder, run, vocabulary=tiny_vocabulary)
+    return encoder, run
+
+
+def embeddings_by_hand(encoder, tokenizer, texts, pooling="mean", normalize=False, length=32):
+    """Embeddings of one text after the other, without padding, by NumPy."""
+    found = []
+    for text in texts:
+        ids = tokenizer(tf.constant([text])).to_list()[0][: length - 2]
+        states = encoder({"input_word_ids": tf.constant([[2, *ids, 3]])})["sequence_output"][0].numpy()
+        found.append(states[0] if pooling == "first" else states.sum(axis=0) / len(states))
+        if normalize:
+            found[-1] = found[-1] / np.sqrt(np.sum(found[-1] ** 2))
+    return np.stack(found)
+
+
+@pytest.mark.parametrize("settings", [{}, {"pooling": "mean", "normalize": True}, {"pooling": "first"}])
+def test_embeddings_by_hand_of_a_run_and_of_its_export(made, exported, piece_tokenizer, settings):
+    kind, texts = "classification", ["a", "", "für 🐝", WIDE, *SENTENCES[:5]]
+    expected = embeddings_by_hand(made(kind).model.encoder, piece_tokenizer, texts, **settings)
+    for source, batch_size in ((made(kind).run, 4), (made(kind).run, 1), (exported(kind), 3)):
+        pipeline = albert_tf.pipeline(source, "feature-extraction", batch_size=batch_size, **settings)
+        found = pipeline(texts)
+        assert found.dtype == np.float32 and found.shape == (len(texts), 32)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        for form in (texts[0], {"text": texts[0]}):
+            np.testing.assert_allclose(pipeline(form), expected[0], atol=1e-5)
+        assert pipeline([]).shape == (0, 32)
+    served = tf.saved_model.load(str(exported(kind) / "1")).signatures["embed"](text=tf.constant(texts))
+    if settings == {}:
+        np.testing.assert_allclose(served["embedding"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_model_has_embeddings(kind, made, piece_tokenizer):
+    length = KINDS[kind][1]["seq_length"]
+    hand = embeddings_by_hand(made(kind).model.encoder, piece_tokenizer, SENTENCES[:3], length=length)
+    found = albert_tf.pipeline("feature-extraction", made(kind).run)(SENTENCES[:3])
+    np.testing.assert_allclose(found, hand, atol=1e-5)
+
+
+def test_embeddings_need_no_head_and_may_be_compiled(headless, piece_tokenizer, made):
+    encoder, run = headless
+    texts = ["a boat", "", "für 🐝"]
+    hand = embeddings_by_hand(encoder, piece_tokenizer, texts)
+    np.testing.assert_allclose(albert_tf.pipeline(run, "feature_extraction")(texts), hand, atol=1e-5)
+    model = albert_tf.TextClassifier.from_pretrained(made("classification").run)
+    model.classifier.encoder.set_weights(encoder.get_weights())
+    for source, settings in ((run, {"xla": True}), (model, {})):
+        found = albert_tf.pipeline(source, "feature-extraction", **settings)(texts)
+        np.testing.assert_allclose(found, hand, atol=1e-5)
+
+
+def test_settings_of_embeddings(made, exported, tmp_path):
+    run = made("classification").run
+    wrong = [
+        ({"pooling": "max"}, "pooling='max'"),
+        ({"normalize": 1}, "normalize=1"),
+        ({"patience": 2}, "patience=2"),
+    ]
+    for settings, named in wrong:
+        with pytest.raises(InputError, match=named):
+            albert_tf.pipeline(run, "feature-extraction", **settings)
+    for settings in ({"pooling": "mean"}, {"normalize": False}):
+        with pytest.raises(InputError, match="feature-extraction"):
+            albert_tf.pipeline(run, **settings)
+    pipeline = albert_tf.pipeline(run, "feature-extraction")
+    for inputs, named in (([("a", "b")], r"inputs\[0\] is a pair"), ([5], r"inputs\[0\]=5")):
+        with pytest.raises(InputError, match=named):
+            pipeline(inputs)
+    with pytest.raises(InputError, match="top_k=2"):
+        pipeline("a", top_k=2)
+    tf.saved_model.save(tf.Module(), str(tmp_path / "empty"))
+    with pytest.raises(InputError, match="empty has no signature that embeds"):
+        albert_tf.pipeline(tmp_path / "empty", "feature-extraction")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_inputs_have_no_answers(kind, made, asked):
+    for inputs in ([], (), np.array([], str), iter([])):
+        assert asked(kind)(inputs) == []
+    assert asked("classification")(pd.DataFrame({"a": [], "b": []})) == []
+    if kind == "classification":  # which does not say whether it takes pairs
+        model = albert_tf.TextClassifier.from_pretrained(made("fill_mask").run, num_labels=2)
+        assert albert_tf.pipeline(model)([]) == []
+
+
+UNKNOWN = [
+    (
+        "question_answering",
+        {"question": "a", "context": "b", "max_answer_len": 1, "nonsense": 3},
+        "max_answer_len=1",
+    ),
+    ("question_answering", {"question": "a", "context": "b", "nonsense": 3}, "nonsense=3"),
+    ("question_answering", {"question": "a", "contxt": "b"}, "contxt='b'.*context"),
+    ("classification", {"text": "a", "textpair": "b"}, "textpair='b'.*text_pair"),
+    ("classification", {"inputs": "a", "topk": 2}, "topk=2.*top_k"),
+    ("classification", {"inputs": "a", "truncation": True}, "truncation=True: texts are cut"),
+    ("classification", {"inputs": "a", "return_all_scores": True}, "return_all_scores=True: .*top_k"),
+    ("classification", {"inputs": "a", "batch_size": 2}, "batch_size=2: .*pipeline"),
+    ("tagging", {"inputs": "a", "aggregation_strategy": "simple"}, "aggregation_strategy='simple'"),
+    ("tagging", {"inputs": "a", "text_pair": "b"}, "text_pair='b'"),
+]
+UNKNOWN_KEYS = [
+    ("classification", {"text": "a", "textpair": "b"}, r"'textpair': did you mean text_pair"),
+    ("question_answering", {"question": "a", "context": "b", "top_k": 1}, "'top_k'"),
+    ("multiple_choice", {"context": "a", "question": "b", "options": ["a", "b", "c"], "label": 1}, "'label'"),
+    ("fill_mask", {"text": "[MASK]", "targets": ["a"]}, "'targets'"),
+]
+
+
+@pytest.mark.parametrize(("kind", "keywords", "message"), UNKNOWN)
+def test_unknown_keywords_are_named(kind, keywords, message, asked):
+    with pytest.raises(InputError, match=message):
+        asked(kind)(**keywords)
+
+
+@pytest.mark.parametrize(("kind", "row", "message"), UNKNOWN_KEYS)
+def test_unknown_keys_of_a_row_are_named(kind, row, message, asked):
+    for inputs, where in ((row, "inputs"), ([row], r"inputs\[0\]")):
+        with pytest.raises(InputError, match=f"^{where}: unknown {message}"):
+            asked(kind)(inputs)
+
+
+def test_texts_by_name_for_every_task(asked):
+    for kind in ("tagging", "fill_mask"):
+        text = INPUTS[kind][-1]
+        assert_close(asked(kind)(text=text), asked(kind)(text))
+        assert_close(asked(kind)([{"text": text}]), asked(kind)([text]))
+
+
+def test_several_answers(made, exported, asked):
+    """The best first, each text once; of an export as many as it has."""
+    inputs = [*INPUTS["question_answering"], {"question": "Why?", "context": "Bread"}]
+    for kind in ("question_answering", "answerability"):
+        best, several = asked(kind)(inputs), asked(kind)(inputs, top_k=5)
+        assert_close([answers[0] for answers in several], best)
+        for value, answers in zip(inputs, several, strict=True):
+            spans = [answer for answer in answers if answer["end"]]
+            assert 1 <= len(answers) <= 5
+            assert len({answer["answer"] for answer in answers}) == len(answers)
+            scores = [answer["score"] for answer in spans]
+            assert scores == sorted(scores, reverse=True) and sum(scores) <= 1 + 1e-6
+            for answer in spans:
+                assert value["context"][answer["start"] : answer["end"]] == answer["answer"]
+        assert max(map(len, several)) == 5
+        assert_close(asked(kind)(inputs[0], top_k=2), several[0][:2])
+        assert_close(albert_tf.pipeline(exported(kind))(inputs, top_k=5), several)
+        with pytest.raises(InputError, match=r"top_k=6: .* 5 at most"):  # n_best
+            asked(kind)(inputs, top_k=6)
+
+
+SQUARES = [[["one", "two"], ["three", "four"]], (("one", "two"), ("three", "four"))]
+
+
+@pytest.mark.parametrize("square", SQUARES)
+def test_two_rows_that_may_be_two_columns_are_refused(square, made, asked):
+    model = albert_tf.TextClassifier.from_pretrained(made("regression").run)
+    model.compile()
+    estimator = TextEstimator(made("fill_mask").run, task="regression")
+    calls = [
+        asked("regression"),
+        model.predict,
+        model,
+        lambda x: model.fit(x, [0.0, 1.0]),
+        lambda x: model.evaluate(x, [0.0, 1.0]),
+        lambda x: model.score(x, [0.0, 1.0]),
+        lambda x: estimator.fit(x, [0.0, 1.0]),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match=r"list of tuples.*tuple of lists"):
+            call(square)
+    rows, columns = list(map(tuple, square)), tuple(map(list, zip(*square, strict=True)))
+    assert_close(asked("regression")(rows), asked("regression")(columns))
+    assert_close(asked("regression")(np.array(square)), asked("regression")(rows))
+    assert len(asked("regression")([["one", "two"]])) == 1
+    assert len(asked("regression")([["one", "two"]] * 3)) == 3
 
 
 WRONG = [

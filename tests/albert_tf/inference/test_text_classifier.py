@@ -309,6 +309,23 @@ def test_weights_of_labels_by_name(fresh):
     assert Labels(NAMES, 2, None).balanced_weights(hot) == dict(enumerate(len(LABELS) / 2 / counts))
 
 
+def test_a_number_weighs_all_texts(fresh):
+    """The loss is so many times that of the texts without weights."""
+    model = fresh(dropout=0.0, classifier_dropout=0.0)
+    model.compile(keras.optimizers.SGD(0.0), **EAGER)
+    quiet = {"batch_size": 100, "verbose": 0}
+    (once,) = model.fit(TEXTS, LABELS, **quiet).history["loss"]
+    for weight in (2, 2.5, np.float32(0.5)):
+        weighted = (TEXTS, LABELS, weight)
+        found = model.fit(TEXTS, LABELS, sample_weight=weight, validation_data=weighted, **quiet).history
+        assert [*found["loss"], *found["val_loss"]] == pytest.approx(2 * [once * weight], rel=1e-4)
+        loss, _ = model.evaluate(TEXTS, LABELS, sample_weight=weight, **quiet)
+        assert loss == pytest.approx(once * weight, rel=1e-4)
+    for wrong in (-1, np.nan, "2"):
+        with pytest.raises(InputError, match=f"sample_weight={wrong!r}"):
+            model.fit(TEXTS, LABELS, sample_weight=wrong, **quiet)
+
+
 def test_metrics_of_two_labels_are_of_the_second(classifier, fresh, tmp_path):
     weights = classifier.classifier.get_weights()
     right = np.array([0, 1] * len(TEXTS))[: len(TEXTS)]

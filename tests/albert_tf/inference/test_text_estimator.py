@@ -20,7 +20,7 @@ from albert_tf.features import WEIGHTS
 from albert_tf.finetuning import run as run_module
 from albert_tf.finetuning.recipes import RECIPES
 from albert_tf.inference import kept_run
-from albert_tf.inference.estimator_data import column_names, one_dimensional
+from albert_tf.inference.estimator_data import column_names, one_dimensional, row_weights
 from albert_tf.recipes import LongTexts
 from albert_tf.sklearn import TextEstimator
 from albert_tf.utils.errors import InputError
@@ -112,6 +112,15 @@ def test_what_weighs_nothing_is_not_learned(origin, monkeypatch):
             ends = np.flatnonzero(np.diff(data.rows.starts[:, 0]) > 2) + 1
             found = [part.sum() for part in np.split(found, ends)]
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_number_weighs_all_texts(learned):
+    assert row_weights(2, 3) == [2.0, 2.0, 2.0]
+    right = [*LABELS[:-1], -LABELS[-1]]
+    assert learned.score(TEXTS, right, sample_weight=3.0) == learned.score(TEXTS, right) < 1
+    for wrong in (0, -1, np.inf):
+        with pytest.raises(InputError, match="sample_weight"):
+            row_weights(wrong, 3)
 
 
 @pytest.mark.slow

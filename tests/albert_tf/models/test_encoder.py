@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import AlbertEncoder
+from albert_tf import AlbertEncoder, AlbertPretrainer
 from albert_tf.models import blocks as blocks_module
 from albert_tf.models import embeddings as embeddings_module
 from albert_tf.models import layer as layer_module
+from albert_tf.models.padding import skip_padding
 from albert_tf.models.sharing import sharing_plan
 from albert_tf.utils.errors import InputError
 from tests.albert_tf.models.oracles import perturbed
@@ -63,6 +64,49 @@ def test_outputs(inputs, inner):
     kernel, bias = encoder.pooler.kernel, encoder.pooler.bias
     pooled = tf.tanh(tf.matmul(outputs["sequence_output"][:, 0], kernel) + bias)
     np.testing.assert_allclose(outputs["pooled_output"], pooled, atol=1e-6)
+
+
+def test_attentions_are_there_only_if_they_are_asked_for(dropping, inputs):
+    """NumPy by hand is in tests/albert_tf/analysis/test_layers.py."""
+    places = skip_padding(inputs)
+    for training in (False, True):
+        outputs = dropping(inputs, training=training, seed=SEED, return_attentions=True)
+        assert_same(
+            {key: x for key, x in outputs.items() if key != "attentions"},
+            dropping(inputs, training=training, seed=SEED),
+            0,
+        )
+        assert [x.shape.as_list() for x in outputs["attentions"]] == [[B, 4, S, S]] * L
+        for found in outputs["attentions"]:
+            np.testing.assert_allclose(np.sum(found, axis=-1), 1, atol=1e-5)
+            assert np.all(found.numpy()[1, :, :, 4:] == 0)  # of padding
+    found = dropping(places, return_attentions=True)["attentions"]
+    for one, other in zip(found, dropping(inputs, return_attentions=True)["attentions"], strict=True):
+        np.testing.assert_allclose(one[0], other[0], atol=1e-5)
+        np.testing.assert_allclose(one[1, :, :4], other[1, :, :4], atol=1e-5)
+    softmaxes = [
+        [node.op for node in traced(dropping, inputs, **asked).graph.as_graph_def().node].count("Softmax")
+        for asked in ({}, {"return_attentions": True})
+    ]
+    assert softmaxes == [L, 2 * L]
+
+
+def traced(model, inputs, **arguments):
+    """The graph of a call."""
+    return tf.function(lambda inputs: model(inputs, **arguments)).get_concrete_function(inputs)
+
+
+def test_inputs_as_a_list_in_the_order_of_the_dict(encoder, inputs):
+    every = [inputs[key] for key in KEYS]
+    for given in (every, tuple(every), [x.numpy() for x in every]):
+        assert_same(encoder(given), encoder(inputs), 0)
+    assert_same(encoder(every[:2]), encoder(dict(zip(KEYS, every[:2], strict=False))), 0)
+    with pytest.raises(InputError, match=r"list of 4: .* input_word_ids, input_mask, input_type_ids"):
+        encoder([*every, every[0]])
+    positions = tf.constant([[1, 2], [3, 0]])
+    pretrainer = perturbed(AlbertPretrainer(ONE_LAYER))
+    named = {**inputs, "masked_lm_positions": positions}
+    assert_same(pretrainer([*every, positions]), pretrainer(named), 0)
 
 
 def test_inputs_of_other_types_and_inputs_left_out(encoder, inputs):
@@ -277,7 +321,7 @@ def ones(*shape, dtype=tf.int32):
     ("inputs", "named"),
     [
         ({"input_ids": ones(2, 3)}, "input_word_ids is missing.*input_ids"),
-        ([ones(2, 3)], "input_word_ids is missing"),
+        (ones(2, 3), "input_word_ids is missing"),
         ({"input_word_ids": ones(3)}, r"input_word_ids has shape \(3,\)"),
         ({"input_word_ids": ones(2, 3, dtype=tf.float32)}, "input_word_ids has type float32"),
         (

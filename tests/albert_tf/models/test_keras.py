@@ -126,6 +126,18 @@ def test_fit_evaluate_predict_save_and_load(name, tmp_path):
         np.testing.assert_allclose(found[key], value, atol=tolerance)
 
 
+def test_fit_and_predict_on_a_list_of_inputs():
+    case = next(iter(CASES.values()))
+    names = case.make().inputs_in_order
+    assert list(case.inputs) == list(names[: len(case.inputs)])
+    inputs = list(case.inputs.values())
+    model, losses, _ = fitted(case._replace(inputs=inputs))
+    assert losses[-1] < losses[0]
+    found, expected = model.predict(inputs, verbose=0), model(case.inputs)
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, atol=1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_by_xla_it_learns_and_predicts(name):

@@ -65,6 +65,12 @@ def _compare(record, expected, found):
             assert answer == (best.text, best.start, best.end)
             assert record.context.encode()[best.start : best.end].decode() == best.text
             _close(found["score"], best.probability)
+            count = min(len(expected.answers), len(found["answers"]))
+            spans = [(x.text, x.start, x.end) for x in expected.answers[:count]]
+            padded = [*spans, *[("", 0, 0)] * (len(found["answers"]) - count)]
+            texts = [text.decode() for text in found["answers"]]
+            assert list(zip(texts, found["starts"], found["ends"], strict=True)) == padded
+            _close(found["scores"][:count], [x.probability for x in expected.answers[:count]])
             if null_odds is not None:
                 _close(found["no_answer_score"], null_odds)
         case _:

@@ -1,13 +1,18 @@
+import functools
 import json
 import shutil
 import unicodedata
 
+import hypothesis.strategies as st
 import pytest
 import sentencepiece
 import tensorflow as tf
 import tf_keras as keras
+from hypothesis import given, settings
 
 import albert_tf
+from albert_tf.utils.errors import InputError
+from tests.tiny import CORPUS
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +98,68 @@ def test_outlives_a_new_random_seed(tiny_vocabulary):
     tf.random.set_seed(1)  # empties TensorFlow's cache of ops, in which TF Text keeps unnamed models
     assert tokenizer(text).to_list() == before
     assert next(iter(dataset)).to_list() == before
+
+
+@pytest.fixture(scope="module")
+def words_tokenizer(tmp_path_factory):
+    """A Tokenizer of WordPiece."""
+    path = tmp_path_factory.mktemp("wordpiece") / "vocab.txt"
+    path.write_text("[PAD] [UNK] [CLS] [SEP] [MASK] un ##aff ##able ! a ##b # ## ###".replace(" ", "\n"))
+    return albert_tf.Tokenizer(path)
+
+
+def test_detokenize_by_sentencepiece(tiny_tokenizer, tiny_vocabulary):
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tiny_vocabulary))
+    texts = [*CORPUS.splitlines()[:5], "", "für 🐝", "  two  blanks "]
+    ids = tiny_tokenizer(texts)
+    expected = [processor.decode(row) for row in ids.to_list()]
+    assert [text.decode() for text in tiny_tokenizer.detokenize(ids).numpy()] == expected
+    assert expected[0] == CORPUS.splitlines()[0].lower()
+
+
+def test_detokenize_by_wordpiece(words_tokenizer):
+    ids = words_tokenizer(["Unaffable! zz", "", " ab\ta "])
+    assert words_tokenizer.detokenize(ids).numpy().tolist() == [b"unaffable ! [UNK]", b"", b"ab a"]
+    assert words_tokenizer.detokenize([6, 7, 4]).numpy() == b"##affable [MASK]"
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.text(), max_size=20))
+def test_detokenize_by_bytes_is_the_very_text(byte_pairs, texts):
+    tokenizer = _byte_tokenizer(byte_pairs)
+    assert [text.decode() for text in tokenizer.detokenize(tokenizer(texts)).numpy()] == texts
+
+
+@functools.cache
+def _byte_tokenizer(path):
+    return albert_tf.Tokenizer(path)
+
+
+def test_detokenize_takes_ids_in_any_form(tiny_tokenizer, words_tokenizer, byte_pairs):
+    """Padding and the frame of a model's input are no text."""
+    for tokenizer in (tiny_tokenizer, words_tokenizer, albert_tf.Tokenizer(byte_pairs)):
+        tokens = tokenizer(["a! ab", "ab"])
+        expected = tokenizer.detokenize(tokens).numpy().tolist()
+        packed = albert_tf.pack([tokens], 16, tokenizer.input_format)["input_word_ids"]
+        pair = albert_tf.pack([tokens, tokens[:, :0]], 16, tokenizer.input_format)["input_word_ids"]
+        for ids in (
+            tokens.to_list(),
+            packed,
+            packed.numpy(),
+            packed.numpy().tolist(),
+            tf.cast(packed, tf.int64),
+            pair,
+        ):
+            assert tokenizer.detokenize(ids).numpy().tolist() == expected
+        traced = tf.function(tokenizer.detokenize, input_signature=[tf.TensorSpec([None, None], tf.int32)])
+        assert traced(packed).numpy().tolist() == expected
+        assert tokenizer.detokenize(packed[0]).numpy() == expected[0]
+        assert tokenizer.detokenize([[]]).numpy().tolist() == [b""]
+        for wrong, named in (
+            ([[tokenizer.vocab_size]], str(tokenizer.vocab_size)),
+            ([[-1]], "-1"),
+            ([1.5], "1.5"),
+            (3, "shape"),
+        ):
+            with pytest.raises(InputError, match=named):
+                tokenizer.detokenize(wrong)

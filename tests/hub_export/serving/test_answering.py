@@ -39,7 +39,7 @@ def test_answers_are_what_is_predicted(labeler):
     assert len(examples.rows) > 64 + 3 * len(ASKED)
     predictions = predictor(kind, labeler.model, 32)(examples).predictions
     signatures = {name: signature.function for name, signature in labeler.signatures.items()}
-    names = {"answer", "score", "start", "end"}
+    names = {"answer", "score", "start", "end", "answers", "scores", "starts", "ends"}
     found = labeler.ask("answer", question=["Why?"], context=["Bread"])
     assert found.keys() == (names | {"no_answer_score"} if labeler.model.answerability else names)
     assert_answered(signatures, records, predictions)
@@ -51,7 +51,7 @@ def test_nothing_to_read(labeler):
     assert found["answer"].tolist() == [b"", b""]
     assert (found["start"].tolist(), found["end"].tolist()) == ([0, 0], [0, 0])
     none = labeler.ask("answer", question=tf.zeros([0], tf.string), context=tf.zeros([0], tf.string))
-    assert all(array.shape == (0,) for array in none.values())
+    assert all(array.shape == ((0, N_BEST) if name.endswith("s") else (0,)) for name, array in none.items())
 
 
 def test_settings_that_are_impossible(labeler):

@@ -19,7 +19,12 @@ def classifier(piece_tokenizer):
 def test_regression_is_one_number_a_row(piece_tokenizer):
     task = {"seq_length": LENGTH, "columns": {"text": "review", "text_pair": None, "label": "stars"}}
     regression = served(albert_tf.AlbertClassifier(CONFIG, num_labels=1), piece_tokenizer, task)
-    assert sorted(regression.signatures) == ["head", "serving_default", "tokens"]  # those of its columns
+    assert sorted(regression.signatures) == [
+        "embed",
+        "head",
+        "serving_default",
+        "tokens",
+    ]  # those of its columns
     found = regression.ask("serving_default", text=["", "a boat"])
     assert found.keys() == {"score"} and found["score"].shape == (2,)
 
@@ -28,10 +33,10 @@ def test_signatures_are_those_of_what_was_learned(classifier):
     found = classifier.ask("serving_default", text=["a boat"])
     assert found.keys() == {"label", "score", "labels", "scores"}
     assert [name.decode() for name in found["labels"][0]] == LABELS
-    assert sorted(classifier.signatures) == ["head", "pair", "serving_default", "tokens"]
+    assert sorted(classifier.signatures) == ["embed", "head", "pair", "serving_default", "tokens"]
     task = {"columns": {"text": "a", "text_pair": "b", "label": "c"}}
     signatures = serving_signatures(Served(classifier.model, classifier.tokenizer, LENGTH, task))
-    assert sorted(signatures) == ["head", "pair", "serving_default", "tokens"]
+    assert sorted(signatures) == ["embed", "head", "pair", "serving_default", "tokens"]
     assert signatures["serving_default"] is signatures["pair"]
     assert signatures["pair"].example.keys() == {"text", "text_pair"}
 

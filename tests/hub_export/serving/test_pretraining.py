@@ -102,7 +102,9 @@ def test_special_pieces_are_no_answers_however_likely(piece_tokenizer):
 def test_there_is_a_request_for_each_signature(serving, exported):
     requests = read_requests(exported.serving)
     assert (
-        sorted(requests) == sorted(serving.signatures) == ["fill_mask", "pair", "serving_default", "tokens"]
+        sorted(requests)
+        == sorted(serving.signatures)
+        == ["embed", "fill_mask", "pair", "serving_default", "tokens"]
     )
     assert requests["fill_mask"]["text"].numpy() == [b"The water is [MASK]."]
     assert read_requests(exported.encoder) == {}

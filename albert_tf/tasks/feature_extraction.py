@@ -1,0 +1,78 @@
+"""Feature extraction: a text to its embedding, for search and clustering."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.features import FIRST, MASK, MEAN, POOLINGS
+from albert_tf.models.heads import mean_state
+from albert_tf.tasks.classification import TextKind
+from albert_tf.tasks.datasets.formats import Records
+from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.tasks.kind import Arrays, Kind, Tensors
+from albert_tf.tasks.serving import Served, Signature, text_spec
+from albert_tf.utils.checks import check_choice, check_type
+from albert_tf.utils.errors import InputError
+
+# Outputs of the signature, by the pooling.
+_OUTPUTS = {MEAN: "embedding", FIRST: "first_token"}
+
+
+class FeatureExtraction(Kind):
+    """Embeddings of texts, by the encoder of any model.
+
+    Args:
+      hidden_size: the length of an embedding, H.
+      pooling: "mean", of the last states of all tokens, or "first", that of the first token.
+      normalize: True for embeddings of length 1.
+    """
+
+    name = "feature_extraction"
+    signature = "embed"
+    inputs = ("text",)
+
+    def __init__(self, hidden_size: int, pooling: str = MEAN, normalize: bool = False):
+        super().__init__({})
+        check_choice("pooling", pooling, POOLINGS)
+        check_type("normalize", "bool", normalize)
+        self.hidden_size, self.pooling, self.normalize = hidden_size, pooling, normalize
+
+    def signatures(self, served: Served) -> dict[str, Signature]:
+        """`embed`: from `text` string [B] to embeddings, float32 [B, H], that are not normalised.
+
+        They are `embedding`, the mean of the last states of all tokens, `[CLS]` and `[SEP]` included, and
+        `first_token`, the last state of the first one. Texts are cut at the model's longest input.
+        """
+
+        @tf.function(input_signature=[text_spec("text")])
+        def embed(text: tf.Tensor) -> Tensors:
+            inputs = served.inputs(text)
+            sequence = tf.cast(served.encoded(inputs)["sequence_output"], tf.float32)  # [B, S, H]
+            return {
+                _OUTPUTS[MEAN]: mean_state(sequence, inputs[MASK]),  # [B, H]
+                _OUTPUTS[FIRST]: sequence[:, 0],  # [B, H]
+            }
+
+        return {"embed": Signature(embed, {"text": ["Warm words before the first visitor."]})}
+
+    def read(self, value: Any, where: str) -> TextRecord:
+        """A text."""
+        return TextKind.read(value, where)
+
+    def check(self, records: Records) -> None:
+        """All are single texts."""
+        for record in records:
+            if record.text_pair is not None:
+                raise InputError(f"{record.file} is a pair of texts: an embedding is of one text")
+
+    def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> np.ndarray:
+        """The embedding, float32 [H]."""
+        found = outputs[_OUTPUTS[self.pooling]]
+        return found / np.linalg.norm(found) if self.normalize else found
+
+    def collect(self, answers: list[np.ndarray]) -> np.ndarray:
+        """The embeddings of all texts, float32 [n, H]."""
+        return np.array(answers, np.float32).reshape(-1, self.hidden_size)

@@ -19,27 +19,42 @@ FILE_OF_RUN = "vocab.txt"
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"  # begins the pieces that go on with a word
 
-MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
+# Of a word: a longer one is unknown.
+_MAX_CHARACTERS, _MAX_CHARACTERS_IN_TRANSFORMERS = 200, 100
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
 _IDEOGRAPHS = (
     r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
+_IDEOGRAPHS_IN_TRANSFORMERS = _IDEOGRAPHS.replace("2B820", "2B920")
 _MARKS = r"!-/:-@\[-`{-~\p{P}"
 
 
-def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
+def basic_words(
+    text: tf.Tensor,
+    lowercase: bool = True,
+    strip_accents: bool = True,
+    tokenize_chinese_chars: bool = True,
+    like_transformers: bool = False,
+) -> tf.Tensor:
     """Text cleaned up, with spaces around each ideograph and each punctuation mark; words are between spaces.
 
-    Bytes that are not UTF-8 are dropped; `strip_accents` drops the combining marks of NFD (category Mn).
+    Bytes that are not UTF-8 are dropped; `strip_accents` drops the combining marks of NFD (category Mn);
+    without `tokenize_chinese_chars` ideographs are letters. `like_transformers` drops characters for private
+    use, too, takes a few ideographs for letters, and lowercases Σ at a word's end as elsewhere.
     Source: google-research/bert, `BasicTokenizer` in tokenization.py, where both are `do_lower_case`.
     """
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
     text = tf.strings.regex_replace(text, r"[\t\n\r\p{Z}]", " ")
-    text = tf.strings.regex_replace(text, r"[\x{0}\x{FFFD}\p{Cc}\p{Cf}]", "")
-    text = tf.strings.regex_replace(text, f"[{_IDEOGRAPHS}]", r" \0 ")
+    private = r"\p{Co}" if like_transformers else ""
+    text = tf.strings.regex_replace(text, rf"[\x{{0}}\x{{FFFD}}\p{{Cc}}\p{{Cf}}{private}]", "")
+    if tokenize_chinese_chars:
+        ideographs = _IDEOGRAPHS_IN_TRANSFORMERS if like_transformers else _IDEOGRAPHS
+        text = tf.strings.regex_replace(text, f"[{ideographs}]", r" \0 ")
     if lowercase:
+        if like_transformers:
+            text = tf.strings.regex_replace(text, "Σ", "σ")
         text = tf.strings.lower(text, "utf-8")
     if strip_accents:
         text = tf.strings.regex_replace(tf_text.normalize_utf8(text, "NFD"), r"\p{Mn}", "")
@@ -74,13 +89,16 @@ class WordPieceTokenizer(TextTokenizer):
     kind = WORDPIECE
     vocabulary_class = WordPieceVocabulary
     normalize = staticmethod(basic_words)
+    tokenize_chinese_chars: bool
+    like_transformers: bool
 
-    def __init__(self, vocabulary: WordPieceVocabulary, lowercase: bool = True, strip_accents: bool = True):
-        super().__init__(vocabulary, lowercase, strip_accents)
+    def __init__(self, vocabulary: WordPieceVocabulary, **settings: bool):
+        super().__init__(vocabulary, **settings)
+        self._longest = _MAX_CHARACTERS_IN_TRANSFORMERS if self.like_transformers else _MAX_CHARACTERS
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             list(vocabulary.pieces),
             suffix_indicator=CONTINUATION,
-            max_bytes_per_word=4 * MAX_WORD_LENGTH,
+            max_bytes_per_word=4 * self._longest,
             token_out_type=tf.int32,
             no_pretokenization=True,
         )
@@ -88,13 +106,13 @@ class WordPieceTokenizer(TextTokenizer):
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
         words = tf.strings.split(self._normalized(text))  # [B, (words)]
-        return _of_texts(self._wordpiece.tokenize(_known(words.values)), words)
+        return _of_texts(self._wordpiece.tokenize(self._known(words.values)), words)
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
         normalized, source = normalize_with_offsets(text, self._normalized)
         words = words_of(normalized)
-        known = _known(words.text.values)  # [W]
+        known = self._known(words.text.values)  # [W]
         pieces, starts, limits = self._wordpiece.tokenize_with_offsets(known)  # [W, (pieces)]
         counts = pieces.row_lengths()
         # The whole of a word that is too long.
@@ -105,10 +123,9 @@ class WordPieceTokenizer(TextTokenizer):
         tokens = _of_texts(pieces, words.text)
         return tokens, *source.spans(tokens, first, after)
 
-
-def _known(words: tf.Tensor) -> tf.Tensor:
-    """Words, and in place of those that are too long one that no vocabulary has."""
-    return tf.where(tf.strings.length(words, "UTF8_CHAR") > MAX_WORD_LENGTH, _NO_WORD, words)
+    def _known(self, words: tf.Tensor) -> tf.Tensor:
+        """Words, and in place of those that are too long one that no vocabulary has."""
+        return tf.where(tf.strings.length(words, "UTF8_CHAR") > self._longest, _NO_WORD, words)
 
 
 def _of_texts(pieces: tf.RaggedTensor, words: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -52,10 +52,10 @@ HUGGING_FACE_KNOWN: Mapping[str, tuple[Any, ...]] = {
     "auto_map": (None,),
 }
 
-# What a checkpoint is for, which `albert_tf.conversion` reads.
-_TASK_KEYS = {
+# Keys of Hugging Face's config.json that are read besides those of a network's fields.
+HUGGING_FACE_READ = {
     *("architectures", "id2label", "num_choices", "problem_type", "sentence_objective", "threshold"),
-    "tokenizer_class",
+    *("model_type", "pad_token_id", "tokenizer_class"),
 }
 
 # Keys of Hugging Face's config.json that change no outputs here: types and forms of what is given out, ids
@@ -199,7 +199,7 @@ def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> di
     model_type = values["model_type"]
     check_choice("model_type", model_type, tuple(_FIXED))
     keys = hugging_face_fields(model_type, fields)
-    read = {*keys, *_TASK_KEYS, "model_type", "pad_token_id"}
+    read = {*keys, *HUGGING_FACE_READ}
     check_keys(values, read, HUGGING_FACE_KNOWN, HUGGING_FACE_UNREAD, "network", "config.json")
     ours = {field: values[key] for key, field in keys.items() if key in values}
     ours = {**_HUGGING_FACE_DEFAULTS[model_type], **ours}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from albert_tf.config_keys import check_keys
 from albert_tf.conversion.rebuilt_vocabulary import frame, piece_settings, sentencepiece_model
@@ -192,6 +193,9 @@ class FastTokenizer:
             for token in self.values["added_tokens"]:
                 if ids.get(token["content"]) != token["id"]:
                     raise InputError(f"{token['content']!r} was added: texts are not cut at it here")
+                is_mask = self.kind == BYTE_LEVEL_BPE and token["content"] == tokens.special_pieces[4]
+                if is_mask and not token.get("lstrip"):
+                    logging.warning("%s: the space before <mask> is a token there, none here", self.file)
             found = self.values.get("post_processor") or {}
             if not found and not is_generic:
                 return

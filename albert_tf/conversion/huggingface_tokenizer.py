@@ -22,7 +22,7 @@ from albert_tf.tokenizer_settings import (
 from albert_tf.tokenizers.base import TokenIds
 from albert_tf.tokenizers.kinds import KINDS
 from albert_tf.utils.checks import check_type
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import read_json
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -61,7 +61,7 @@ TOKENIZER_CONFIG_KNOWN: Mapping[str, tuple[Any, ...]] = {
     "remove_space": (True,),
     "sp_model_kwargs": (None, {}),
     "init_inputs": ([],),
-    "auto_map": (None,),
+    **dict.fromkeys(("auto_map", "vocab", "merges"), (None,)),
 }
 # Keys that change no ids of a text without special tokens: how ids are decoded and padded, where files were,
 # templates of chats.
@@ -75,7 +75,7 @@ TOKENIZER_CONFIG_UNREAD = {
     *("local_files_only", "max_len", "max_length", "model_max_length", "name_or_path", "pad_to_multiple_of"),
     *("pad_token_type_id", "processor_class", "response_schema", "response_template", "slow_tokenizer_class"),
     *("special_tokens_map_file", "split_special_tokens", "stride", "tokenizer_file", "trim_offsets"),
-    *("truncation_strategy", "use_fast", "verbose"),
+    *("truncation_strategy", "use_fast", "verbose", "vocab_file", "merges_file"),
 }
 
 
@@ -203,6 +203,10 @@ def _check_special_tokens(folder: Path, config: Mapping[str, Any], tokens: Token
                         only = " or ".join(map(repr, known))
                         raise InputError(f"{file}: {key}={content!r}, where only {only} is known here")
     decoder = config.get("added_tokens_decoder") or {}
+    if not isinstance(decoder, Mapping):
+        raise InputError(
+            f"{folder / TOKENIZER_CONFIG}: added_tokens_decoder={shown(decoder)} is not an object"
+        )
     pairs = [(number, content) for number, token in decoder.items() for content in _contents(token)]
     for file, number, content in [
         *((folder / TOKENIZER_CONFIG, *pair) for pair in pairs),

@@ -1,5 +1,6 @@
 """Tokenizers in folders of transformers: the same ids, or refused by the name of the setting."""
 
+import dataclasses
 import json
 import os
 import random
@@ -12,9 +13,21 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.config import AlbertConfig
+from albert_tf.config_keys import (
+    HUGGING_FACE_KNOWN,
+    HUGGING_FACE_READ,
+    HUGGING_FACE_UNREAD,
+    hugging_face_fields,
+)
 from albert_tf.conversion import convert
+from albert_tf.conversion.fast_tokenizer import PARTS
 from albert_tf.conversion.huggingface_config import hugging_face_config, tokenizer_config
-from albert_tf.conversion.huggingface_tokenizer import with_tokenizer
+from albert_tf.conversion.huggingface_tokenizer import (
+    TOKENIZER_CONFIG_KNOWN,
+    TOKENIZER_CONFIG_READ,
+    TOKENIZER_CONFIG_UNREAD,
+    with_tokenizer,
+)
 from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer
 from albert_tf.conversion.transfer import Source
 from albert_tf.tokenizer_settings import KIND_DEFAULTS, read_vocabulary, remembered_kind
@@ -50,6 +63,73 @@ CONFIGS = {
     "bert": (BERT.replace(vocab_size=len(PIECES)), "wordpiece"),
     "roberta": (ROBERTA, "byte_level_bpe"),
 }
+# The keys that transformers 5.23 writes: of config.json by family, of tokenizer.json by parts' types.
+KEYS = {
+    "albert": """
+        _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
+        initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
+        output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
+        vocab_size attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size intermediate_size
+        layer_norm_eps num_attention_heads num_hidden_layers type_vocab_size classifier_dropout_prob
+        embedding_size inner_group_num num_hidden_groups
+    """,
+    "bert": """
+        _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
+        initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
+        output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
+        vocab_size attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size intermediate_size
+        layer_norm_eps num_attention_heads num_hidden_layers type_vocab_size add_cross_attention
+        classifier_dropout is_decoder use_cache
+    """,
+    "roberta": """
+        _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
+        initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
+        output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
+        vocab_size attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size intermediate_size
+        layer_norm_eps num_attention_heads num_hidden_layers type_vocab_size add_cross_attention
+        classifier_dropout is_decoder use_cache
+    """,
+    "distilbert": """
+        _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
+        initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
+        output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
+        vocab_size activation attention_dropout dim dropout hidden_dim n_heads n_layers qa_dropout
+        seq_classif_dropout sinusoidal_pos_embds
+    """,
+    "tokenizer_config.json": """
+        add_prefix_space backend bos_token cls_token do_lower_case eos_token errors is_local keep_accents
+        local_files_only mask_token model_input_names model_max_length pad_token remove_space sep_token
+        strip_accents tokenize_chinese_chars tokenizer_class trim_offsets unk_token
+    """,
+    "tokenizer.json": """
+        added_tokens decoder model normalizer padding post_processor pre_tokenizer truncation version
+    """,
+    "BertNormalizer": "clean_text handle_chinese_chars lowercase strip_accents type",
+    "BertPreTokenizer": "type",
+    "ByteLevel": "add_prefix_space trim_offsets type use_regex",
+    "WordPiece": "continuing_subword_prefix max_input_chars_per_word type unk_token vocab",
+    "BPE": """
+        byte_fallback continuing_subword_prefix dropout end_of_word_suffix fuse_unk ignore_merges merges
+        type unk_token vocab
+    """,
+    "Unigram": "byte_fallback type unk_id vocab",
+    "Sequence": "normalizers pretokenizers type",
+}
+# Those of older versions that are in published folders.
+OLDER_KEYS = {
+    "albert": "down_scale_factor gap_size layers_to_keep net_structure_type num_memory_blocks",
+    "bert": """
+        directionality finetuning_task gradient_checkpointing pooler_fc_size pooler_type
+        position_embedding_type torch_dtype num_labels language output_past
+    """,
+    "distilbert": "tie_weights_ output_past pruned_heads",
+    "tokenizer_config.json": """
+        added_tokens_decoder additional_special_tokens auto_map clean_up_tokenization_spaces
+        do_basic_tokenize init_inputs max_len name_or_path never_split padding_side sp_model_kwargs
+        special_tokens_map_file tokenizer_file truncation_side use_fast
+    """,
+}
+
 ORDINARY = ["", " ", "Café CAFÉ café naïve", "The hive. the HIVE", " the", "\tthe\n", "x", "  two  Spaces "]
 # Not for ALBERT, whose tokenizer there is none of Google's: docs/checkpoints.md.
 UNUSUAL = [
@@ -117,6 +197,48 @@ def made(base, tmp_path):
     return lambda family: shutil.copytree(base / family, tmp_path / "folder")
 
 
+def unknown_keys(keys):
+    """Keys in no table."""
+    fields = [field.name for field in dataclasses.fields(AlbertConfig)]
+    network = {*HUGGING_FACE_READ, *HUGGING_FACE_KNOWN, *HUGGING_FACE_UNREAD}
+    tables = {
+        family: {*network, *hugging_face_fields(family, fields)}
+        for family in ("albert", "bert", "roberta", "distilbert")
+    }
+    tables["tokenizer_config.json"] = {
+        *TOKENIZER_CONFIG_READ,
+        *TOKENIZER_CONFIG_KNOWN,
+        *TOKENIZER_CONFIG_UNREAD,
+    }
+    kinds = {"wordpiece": "WordPiece", "byte_level_bpe": "BPE", "sentencepiece": "Unigram"}
+    tables |= {
+        kinds.get(part, part): {*read, *known, *unread} for part, (read, known, unread) in PARTS.items()
+    }
+    # Which are compared as they are.
+    tables["Sequence"] = {"normalizers", "pretokenizers", "type"}
+    return {
+        (name, key)
+        for name, found in keys.items()
+        for key in set(found) - tables[name]
+        if not key.startswith("_")
+    }
+
+
+def test_each_key_that_transformers_writes_is_in_a_table():
+    for keys in (KEYS, OLDER_KEYS):
+        assert unknown_keys({name: found.split() for name, found in keys.items()}) == set()
+    assert unknown_keys({"bert": ["embedding_size"]}) == {("bert", "embedding_size")}
+
+
+def test_no_key_is_in_two_tables():
+    for read, known, unread in [
+        (HUGGING_FACE_READ, HUGGING_FACE_KNOWN, HUGGING_FACE_UNREAD),
+        (TOKENIZER_CONFIG_READ, TOKENIZER_CONFIG_KNOWN, TOKENIZER_CONFIG_UNREAD),
+        *PARTS.values(),
+    ]:
+        assert len({*read, *known, *unread}) == len(read) + len(known) + len(unread)
+
+
 def test_add_prefix_space(made, tmp_path):
     folder = made("roberta")
     change(folder, "tokenizer_config.json", add_prefix_space=True)
@@ -182,12 +304,30 @@ def test_case_in_tokenizer_json_alone(made, tmp_path):
         read_tokenizer(folder, tmp_path)
 
 
+def test_the_forms_of_published_files(made, tmp_path):
+    """Those of transformers 4: no type of the model, another key of Metaspace, scores that were changed."""
+    folder = made("albert")
+    fast = json.loads((folder / "tokenizer.json").read_text())
+    del fast["model"]["type"], fast["model"]["byte_fallback"]
+    fast["model"]["vocab"][60][1] -= 100
+    words = fast["pre_tokenizer"]["pretokenizers"][1]
+    del words["prepend_scheme"], words["split"]
+    words["add_prefix_space"] = True
+    (folder / "tokenizer.json").write_text(json.dumps(fast))
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}')
+    assert read_tokenizer(folder, tmp_path).settings == {"lowercase": True, "strip_accents": True}
+    (folder / "spiece.model").unlink()
+    with pytest.raises(InputError, match="score"):
+        read_tokenizer(folder, tmp_path)
+
+
 REFUSED = [
     ("bert", "tokenizer_config.json", {"cls_token": "the"}),
     ("bert", "tokenizer_config.json", {"image_token": "the"}),
     ("bert", "tokenizer_config.json", {"extra_special_tokens": ["the"]}),
     ("bert", "tokenizer_config.json", {"added_tokens_decoder": {"7": {"content": "cafe"}}}),
     ("bert", "tokenizer_config.json", {"tokenizer_class": "BertJapaneseTokenizer"}),
+    ("bert", "tokenizer_config.json", {"added_tokens_decoder": ["cafe"]}),
     ("bert", "tokenizer_config.json", {"tokenizer_class": 5}),
     ("bert", "tokenizer_config.json", {"tokenizer_class": "TokenizersBackend"}),
     ("bert", "tokenizer_config.json", {"do_lower_case": "yes"}),
@@ -286,3 +426,11 @@ def test_ids_are_those_of_transformers_or_the_folder_is_refused(theirs, tmp_path
     assert all(settings.get("add_prefix_space") is False for changed, settings, _ in refused if not changed)
     assert accepted.count(False) > 60 and accepted.count(True) > 40
     assert sum(changed for changed, *_ in refused) > 40
+
+
+@pytest.mark.slow
+def test_each_key_that_this_version_of_transformers_writes_is_in_a_table(theirs):
+    place, _ = theirs
+    keys = json.loads((place / "keys.json").read_text())
+    assert keys.keys() >= {"albert", "bert", "roberta", "distilbert", "BertNormalizer", "Unigram", "BPE"}
+    assert unknown_keys(keys) == set()

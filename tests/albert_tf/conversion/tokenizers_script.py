@@ -87,8 +87,8 @@ def main(folder: Path) -> None:
         settings = {name: source.choice((True, False)) for name in SETTINGS[family]}
         settings = {name: value for name, value in settings.items() if source.random() < 0.6}
         write(folder / "base" / family, made, source.choice(CLASSES[family]), settings, source)
-        for path in made.glob("*.json"):
-            collect(json.loads(path.read_text(encoding="utf-8")), path.name, keys)
+        for path in (made / "tokenizer.json", made / "tokenizer_config.json"):
+            collect(path, keys)
         changes = [] if number % 3 == 0 else source.sample(CHANGES, source.randint(1, 3))
         changed = [name for name in (change(made, *what, source) for what in changes) if name]
         found = {"family": family, "settings": settings, "changed": changed}
@@ -101,7 +101,7 @@ def main(folder: Path) -> None:
         (made / "ids.json").write_text(json.dumps(found), encoding="utf-8")
     for name in ("AlbertConfig", "BertConfig", "RobertaConfig", "DistilBertConfig"):
         config = getattr(transformers, name)(num_labels=3, problem_type="regression", architectures=["A"])
-        keys.setdefault("config.json", set()).update(config.to_dict())
+        keys[config.model_type] = set(config.to_dict())
     (folder / "keys.json").write_text(json.dumps({name: sorted(keys[name]) for name in keys}))
 
 
@@ -140,10 +140,11 @@ def change(made: Path, name: str, path: list, values: tuple, source: random.Rand
     return f"{name}: {path} = {value!r}"
 
 
-def collect(values: dict, name: str, keys: dict) -> None:
-    """Adds the keys of a file, and of the parts of a tokenizer.json by their types."""
+def collect(file: Path, keys: dict) -> None:
+    """Adds the keys of a file, if it exists, and of the parts of a tokenizer.json by their types."""
+    name, values = file.name, json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     keys.setdefault(name, set()).update(values)
-    if name == "tokenizer.json":
+    if values and name == "tokenizer.json":
         for part in ("normalizer", "pre_tokenizer", "model", "truncation", "padding"):
             if values[part]:
                 keys.setdefault(values[part].get("type", part), set()).update(values[part])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from albert_tf.utils.checks import check_choice
+from absl import logging
+
+from albert_tf.utils.checks import check_choice, check_type
 from albert_tf.utils.errors import InputError
 
 # Keys of published configs that Google's code read once, or never, with the values that leave the
@@ -36,12 +38,50 @@ HUGGING_FACE_ACTIVATIONS = {
     "linear": "linear",
 }
 
-# Values of Hugging Face's files that describe a network which exists here; they may be left out.
-_HUGGING_FACE_NETWORKS = {
+# Keys of Hugging Face's config.json with the only values that change no outputs; they may be left out.
+HUGGING_FACE_KNOWN: Mapping[str, tuple[Any, ...]] = {
     "position_embedding_type": ("absolute",),
     "tie_word_embeddings": (True,),
+    "tie_weights_": (True,),
     "is_decoder": (False,),
+    "is_encoder_decoder": (False,),
     "add_cross_attention": (False,),
+    "pruned_heads": (None, {}),
+    "quantization_config": (None,),
+    "per_layer_config": (None, {}),
+    "auto_map": (None,),
+}
+
+# Keys of Hugging Face's config.json that are read besides those of a network's fields.
+HUGGING_FACE_READ = {
+    *("architectures", "id2label", "num_choices", "problem_type", "sentence_objective", "threshold"),
+    *("model_type", "pad_token_id", "tokenizer_class"),
+}
+
+# Keys of Hugging Face's config.json that change no outputs here: types and forms of what is given out, ids
+# that only the tokenizer needs, training, generation, where files were. `label2id` repeats `id2label`.
+HUGGING_FACE_UNREAD = {
+    *_HISTORICAL,
+    *_UNREAD,
+    *("label2id", "finetuning_task", "function_to_apply", "language", "name", "task_specific_params"),
+    *("dtype", "torch_dtype", "use_bfloat16", "torchscript", "transformers_version", "xla_device"),
+    *(
+        "output_attentions",
+        "output_hidden_states",
+        "output_past",
+        "return_dict",
+        "use_cache",
+        "use_return_dict",
+    ),
+    *("attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "tf_legacy_loss"),
+    *("cross_attention_hidden_size", "tie_encoder_decoder", "sinusoidal_pos_embds", "qa_dropout"),
+    *(f"{token}_token_id" for token in ("bos", "eos", "sep", "cls", "mask", "unk", "decoder_start")),
+    *("bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping"),
+    *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id"),
+    *("forced_eos_token_id", "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "prefix"),
+    *("num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "remove_invalid_values"),
+    *("repetition_penalty", "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p"),
+    "typical_p",
 }
 
 # Of a DistilBERT in Hugging Face's files; other models have our names.
@@ -79,12 +119,29 @@ _HUGGING_FACE_DEFAULTS: dict[str, dict[str, Any]] = {
 
 # What the code of a model has fixed, and its files do not say. Whether a checkpoint of RoBERTa has a pooler,
 # its tensors say.
+# RoBERTa's positions begin behind that of padding, `pad_token_id`.
 _FIXED: dict[str, dict[str, Any]] = {
     "albert": {},
     "bert": {"sharing": "none"},
-    "roberta": {"sharing": "none", "position_offset": 2, "pooler": "none"},
+    "roberta": {"sharing": "none", "pooler": "none"},
     "distilbert": {"sharing": "none", "type_vocab_size": 0, "layer_norm_eps": 1e-12, "pooler": "none"},
 }
+
+
+# Fields that files of Hugging Face do not have; and those that only ALBERT's do.
+_OF_RUNS = ("sharing", "project_embeddings", "position_offset", "pooler")
+_OF_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
+
+
+def hugging_face_fields(model_type: str, fields: Collection[str]) -> dict[str, str]:
+    """The keys of Hugging Face's config.json that describe a network, with the fields here that they are."""
+    keys = {field: field for field in fields if field not in _OF_RUNS}
+    if model_type == "albert":
+        return keys
+    keys = {key: field for key, field in keys.items() if key not in _OF_ALBERT}
+    if model_type == "distilbert":
+        return {**{key: keys[key] for key in keys.keys() - DISTILBERT_KEYS.values()}, **DISTILBERT_KEYS}
+    return {**keys, "classifier_dropout": "classifier_dropout_prob"}
 
 
 def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
@@ -92,19 +149,42 @@ def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, 
     if not isinstance(values, Mapping):
         raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
     if "model_type" in values:
-        values = _from_hugging_face(values, fields)
-    _check_network(values, _HISTORICAL)
+        return _from_hugging_face(values, fields)
+    _check_known(values, _HISTORICAL, "network")
     if unknown := sorted(set(values) - set(fields) - set(_HISTORICAL) - _UNREAD):
         raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
     return {key: value for key, value in values.items() if key in fields}
 
 
-def _check_network(values: Mapping[str, Any], networks: Mapping[str, tuple[Any, ...]]) -> None:
-    """InputError for a value of a key that is none of those known of it."""
-    for key, known in networks.items():
-        if key in values and values[key] not in known:
-            only = " or ".join(map(repr, known))
-            raise InputError(f"{key}={values[key]!r} describes another network, only {only} is known here")
+def check_keys(
+    values: Mapping[str, Any],
+    read: Collection[str],
+    known: Mapping[str, tuple[Any, ...]],
+    unread: Collection[str],
+    what: str,
+    file: str,
+) -> None:
+    """InputError for a value of Hugging Face's files that is none of those known; unknown keys are told.
+
+    Args:
+      values: of a JSON object.
+      read: keys whose values are used.
+      known: keys of which only these values are possible here.
+      unread: keys that mean nothing here, as are those that begin with "_".
+      what: the values describe, in errors, to which callers add the file.
+      file: what the line about unknown keys names.
+    """
+    _check_known(values, known, what)
+    unknown = sorted(key for key in values.keys() - {*read, *known, *unread} if not key.startswith("_"))
+    if unknown:
+        logging.warning("%s: unknown here, and ignored: %s", file, ", ".join(unknown))
+
+
+def _check_known(values: Mapping[str, Any], known: Mapping[str, tuple[Any, ...]], what: str) -> None:
+    for key, possible in known.items():
+        if key in values and values[key] not in possible:
+            only = " or ".join(map(repr, possible))
+            raise InputError(f"{key}={values[key]!r} describes another {what}, only {only} is known here")
 
 
 def of_google_bert(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -118,17 +198,20 @@ def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> di
     """Our fields from a Hugging Face config.json; InputError where its network is another one."""
     model_type = values["model_type"]
     check_choice("model_type", model_type, tuple(_FIXED))
-    _check_network(values, _HUGGING_FACE_NETWORKS)
-    keys = DISTILBERT_KEYS if model_type == "distilbert" else {}
-    ours = {keys.get(key, key): value for key, value in values.items()}
-    ours = {**_HUGGING_FACE_DEFAULTS[model_type], **{key: ours[key] for key in ours if key in fields}}
+    keys = hugging_face_fields(model_type, fields)
+    read = {*keys, *HUGGING_FACE_READ}
+    check_keys(values, read, HUGGING_FACE_KNOWN, HUGGING_FACE_UNREAD, "network", "config.json")
+    ours = {field: values[key] for key, field in keys.items() if key in values}
+    ours = {**_HUGGING_FACE_DEFAULTS[model_type], **ours}
     check_choice("hidden_act", ours["hidden_act"], tuple(HUGGING_FACE_ACTIVATIONS))
     ours |= {"hidden_act": HUGGING_FACE_ACTIVATIONS[ours["hidden_act"]], **_FIXED[model_type]}
     if model_type != "albert":
         ours["embedding_size"] = ours.setdefault("hidden_size", 768)
-    if model_type in ("bert", "roberta"):
-        dropout = values.get("classifier_dropout")
-        ours["classifier_dropout_prob"] = ours["hidden_dropout_prob"] if dropout is None else dropout
-    if offset := ours.get("position_offset"):  # which Hugging Face counts among the positions
-        ours["max_position_embeddings"] = values.get("max_position_embeddings", 512) - offset
+    if model_type in ("bert", "roberta") and ours.get("classifier_dropout_prob") is None:
+        ours["classifier_dropout_prob"] = ours["hidden_dropout_prob"]
+    if model_type == "roberta":  # whose positions Hugging Face counts from 0
+        padding = values.get("pad_token_id", 1)
+        check_type("pad_token_id", "int", padding)
+        ours["position_offset"] = padding + 1
+        ours["max_position_embeddings"] = values.get("max_position_embeddings", 512) - padding - 1
     return ours

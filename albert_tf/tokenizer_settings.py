@@ -32,6 +32,17 @@ TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
 # Of a kind that does not normalise.
 UNCHANGED = {"lowercase": False, "strip_accents": False}
 
+# All settings of each kind, with the values that Google's and RoBERTa's tokenizers have fixed.
+KIND_DEFAULTS: dict[str, Mapping[str, bool]] = {
+    SENTENCEPIECE: TOKENIZER_DEFAULTS,
+    WORDPIECE: {
+        **TOKENIZER_DEFAULTS,
+        "tokenize_chinese_chars": True,  # each ideograph is a word
+        "like_transformers": False,  # where its BertTokenizer is not as Google's: `basic_words`
+    },
+    BYTE_LEVEL_BPE: {**UNCHANGED, "add_prefix_space": False},  # before a text that begins without one
+}
+
 
 def settings_beside(vocabulary: PathLike) -> Path:
     """The file with the settings of a vocabulary.
@@ -44,17 +55,21 @@ def settings_beside(vocabulary: PathLike) -> Path:
 
 
 def checked_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bool]:
-    """Settings of the normalisation, without the kind, and with the defaults of what is left out.
+    """The settings in a tokenizer.json, without the kind, and with the defaults of what is left out.
 
-    An InputError, which begins with `where`, if a name is unknown, or a value is neither true nor false.
+    An InputError, which begins with `where`, if a name is unknown to the kind, or a value is neither true nor
+    false.
     """
+    kind = values.get(KIND, SENTENCEPIECE)
+    check_choice(f"{where}{KIND}", kind, KIND_DEFAULTS)
+    defaults = KIND_DEFAULTS[kind]
     values = {name: value for name, value in values.items() if name != KIND}
-    if unknown := sorted(values.keys() - TOKENIZER_DEFAULTS.keys()):
-        names = ", ".join(TOKENIZER_DEFAULTS)
+    if unknown := sorted(values.keys() - defaults.keys()):
+        names = ", ".join(defaults)
         raise InputError(f"{where}unknown tokenizer setting {', '.join(unknown)}: there are {names}")
     for name, value in values.items():
         check_type(f"{where}{name}", "bool", value)
-    return {**TOKENIZER_DEFAULTS, **values}
+    return {**defaults, **values, **(UNCHANGED if kind == BYTE_LEVEL_BPE else {})}
 
 
 def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
@@ -63,14 +78,16 @@ def remember_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
 
 
 def resolved_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
-    """Settings of the normalisation: as asked for, else as the vocabulary remembers, else the defaults.
+    """The settings of a vocabulary's tokenizer: as asked for, else as it remembers, else the defaults.
+
+    `lowercase` and `strip_accents` mean nothing to byte-level BPE, which ignores them.
 
     A ValueError if what was asked for contradicts what the vocabulary remembers.
     """
-    asked = asked or {}
-    if vocabulary is not None and remembered_kind(vocabulary) == BYTE_LEVEL_BPE:
-        return dict(UNCHANGED)
-    wanted = checked_settings(asked)
+    kind = SENTENCEPIECE if vocabulary is None else remembered_kind(vocabulary, KIND_DEFAULTS)
+    unused = UNCHANGED if kind == BYTE_LEVEL_BPE else {}
+    asked = {name: value for name, value in (asked or {}).items() if name not in unused}
+    wanted = checked_settings({KIND: kind, **asked})
     if vocabulary is None or (found := _remembered(vocabulary)) is None:
         return wanted
     path, values = found

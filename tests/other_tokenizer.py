@@ -3,11 +3,13 @@
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.tokenizer_settings import KIND_DEFAULTS, TOKENIZER_DEFAULTS
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 
 IDS = SpecialIds(padding=1, unknown=3, start=0, separator=2, mask=4)
 SIZE = 50
+KIND_DEFAULTS["words"] = TOKENIZER_DEFAULTS
 
 
 class Words(TokenIds):

@@ -14,7 +14,7 @@ from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
 from albert_tf.stages import read_stages
 from albert_tf.startup import quiet_start
-from albert_tf.tokenizer_settings import resolved_settings
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS, resolved_settings
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.errors import InputError
 
@@ -57,9 +57,10 @@ def run(flags: argparse.Namespace) -> None:
     there = RunDirectory(flags.output, "output")
     sizes = sizes_given(flags, is_begun=there.is_begun)
     size = as_begun(sizes, there.config) if there.is_begun else for_its_steps(sizes)
+    tokenizer = resolved_settings(flags.vocabulary, shared.tokenizer_given(flags))
     settings = Pretraining(
         **shared.run_given(flags),
-        **resolved_settings(flags.vocabulary, shared.tokenizer_given(flags)),  # type: ignore[arg-type]
+        **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},  # type: ignore[arg-type]
         **{name: getattr(flags, name) for name in ("train", "eval", "vocabulary", "extend_positions")},
         config=size.config,
         recipe=size.recipe,

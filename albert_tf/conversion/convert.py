@@ -14,8 +14,9 @@ from albert_tf.checkpoints.run import check_finite, save, stored_model
 from albert_tf.checkpoints.storage import PathLike, check_no_glob
 from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.conversion import google, huggingface
-from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER, with_rebuilt_vocabulary
+from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER
 from albert_tf.conversion.hub import hub_source
+from albert_tf.conversion.huggingface_tokenizer import with_tokenizer
 from albert_tf.conversion.locations import unpacked
 from albert_tf.conversion.published import local_checkpoint
 from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer
@@ -76,8 +77,8 @@ def convert(
       FileNotFoundError: the checkpoint or its config is missing.
       FileExistsError: there is something at `output`.
       InputError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
-        or its vocabulary, or the target has no form for this network; or, like WorkFailed, as
-        `local_checkpoint`.
+        or its vocabulary, its tokenizer has settings that are not here, or the target has no form for this
+        network; or, like WorkFailed, as `local_checkpoint`.
     """
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     check_new(Path(output))
@@ -95,7 +96,7 @@ def convert(
     place, commit = local_checkpoint(input, source, revision)
     with unpacked(place) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
-        found, origin = _with_vocabulary(found, vocabulary, path, Path(scratch))
+        found, origin = _with_vocabulary(found, source, vocabulary, path, Path(scratch))
         model, unread, fresh = read_model(found, partial)
         recipe = {
             **{"converted_from": source, "input": str(input), "command": command},
@@ -103,26 +104,24 @@ def convert(
             **{"unread": unread, "fresh": fresh},
             "versions": {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")},
         }
-        tokenizer = found.tokenizer or tokenizer
-        save(model, output, found.vocabulary, tokenizer=tokenizer, recipe=recipe, task=found.task)
+        settings = {**(tokenizer or {}), **(found.tokenizer or {})}
+        save(model, output, found.vocabulary, tokenizer=settings, recipe=recipe, task=found.task)
     return Conversion(unread, fresh, origin)
 
 
-def _with_vocabulary(source: Source, given: PathLike | None, path: Path, scratch: Path) -> tuple[Source, str]:
+def _with_vocabulary(
+    source: Source, format: str, given: PathLike | None, path: Path, scratch: Path
+) -> tuple[Source, str]:
     """A source with its vocabulary as a file, and where that comes from."""
-    if given is not None:
-        return source._replace(vocabulary=Path(given)), str(given)
-    if source.vocabulary is not None:
-        return source, source.vocabulary.name
-    file = (path if path.is_dir() else path.parent) / FAST_TOKENIZER
-    why = "there is none beside the checkpoint"
-    if file.exists():
-        try:
-            rebuilt = with_rebuilt_vocabulary(source, file, scratch)
-            return rebuilt, f"rebuilt from {FAST_TOKENIZER}"
-        except InputError as error:
-            why = f"none can be rebuilt of {error}"
-    return source, f"none: {why}; --vocabulary names one"
+    folder, given = path if path.is_dir() else path.parent, None if given is None else Path(given)
+    if format == "huggingface":
+        source = with_tokenizer(source, folder, scratch, given)
+    elif given is not None:
+        source = source._replace(vocabulary=given)
+    if source.vocabulary is None:
+        return source, "none: there is none beside the checkpoint; --vocabulary names one"
+    is_rebuilt = source.vocabulary.parent == scratch
+    return source, f"rebuilt from {FAST_TOKENIZER}" if is_rebuilt else str(given or source.vocabulary.name)
 
 
 # From a folder or file, a config file or None, and `partial`.
@@ -161,7 +160,7 @@ def _write(
         if target == "google":
             google.write_google(model, folder, step or 0)
         else:
-            huggingface.write_hugging_face(model, folder, run.task, run.tokenizer, kind, special)
+            huggingface.write_hugging_face(model, folder, run.task, tokenizer, kind, special)
         if files and kind == SENTENCEPIECE:
             (content,) = files.values()
             files = {WRITERS[target]: content}  # which the formats call by names of their own

@@ -14,23 +14,26 @@ from albert_tf.checkpoints.tensor_bundle import Tensors
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.huggingface_config import (
     ANY_NUMBER,
+    PROBLEM_TYPES,
+    REGRESSION,
     hugging_face_config,
     hugging_face_group,
     kind_of,
     tokenizer_config,
 )
-from albert_tf.conversion.locations import files_in, find_vocabulary, only
+from albert_tf.conversion.huggingface_tokenizer import TOKENIZER_CONFIG
+from albert_tf.conversion.locations import files_in, only
 from albert_tf.conversion.safetensors import open_safetensors, write_safetensors
 from albert_tf.conversion.transfer import Source, check_groups, find_task, with_usual_names
-from albert_tf.tokenizer_settings import SENTENCEPIECE, VOCABULARY_FILES, WORDPIECE
+from albert_tf.tokenizer_settings import SENTENCEPIECE
 from albert_tf.tokenizers.input_format import SpecialIds
+from albert_tf.utils.checks import check_choice, check_range, check_type
 from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS
-from albert_tf.utils.errors import InputError
+from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import read_json, write_json
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-VOCABULARY, TOKENIZER = "spiece.model", "tokenizer_config.json"
-WORDPIECE_VOCABULARY = VOCABULARY_FILES[WORDPIECE][0]
+VOCABULARY = "spiece.model"
 
 _WITHOUT_POOLER = ("ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
 _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
@@ -67,7 +70,12 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
             shape = shape.replace(project_embeddings=None)
             ignored |= identity.keys()
         check_groups(shape, hugging_face_group)
-    task = {"model": "encoder"} if partial else _task(find_task(tensors, "hugging_face", family), values)
+    task = {"model": "encoder"}
+    if not partial:
+        try:
+            task = _task(find_task(tensors, "hugging_face", family), values)
+        except InputError as error:
+            raise InputError(f"{config}: {error}") from error
     with_pooler = {names.ours: names.hugging_face for names in variable_names(shape.with_pooler(), task)}
     is_pooled = task["model"] in ("classifier", "multiple_choice")
     if is_pooled or with_pooler[_POOLER[0]].name in tensors.shapes:
@@ -82,8 +90,7 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
         shape,
         task,
         stored,
-        find_vocabulary(folder),
-        _tokenizer(folder),
+        vocabulary=None,  # that `with_tokenizer` finds
         is_ignored=ignored.__contains__,
         optional=_POOLER if kind_of(task) in _WITHOUT_POOLER else (),
     )
@@ -131,47 +138,72 @@ def _weights(path: Path) -> Path:
 
 
 def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The task that the heads show, refined by config.json."""
-    architectures = tuple(values.get("architectures") or [])
+    """The task that the heads show, refined by config.json; InputError if that contradicts it."""
+    architectures = values.get("architectures") or []
+    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
+        raise InputError(f"architectures={architectures!r} is not a list of classes of transformers")
     if "num_labels" in task:
         if any(name.endswith("ForMultipleChoice") for name in architectures):
-            return {"model": "multiple_choice", "num_choices": values.get("num_choices", 4)}  # as RACE has
+            choices = values.get("num_choices", 4)  # as RACE has
+            check_type("num_choices", "int", choices)
+            check_range("num_choices", choices, at_least=1)
+            return {"model": "multiple_choice", "num_choices": choices}
         if any(name.endswith("ForTokenClassification") for name in architectures):
             # Of elsewhere, trained on tokenised text as all public sets are.
             is_default = values.get("words", PUNCTUATION_WORDS) == SPACE_WORDS
             task = {**task, "model": "token_classifier"} | (
                 {} if is_default else {"words": PUNCTUATION_WORDS}
             )
-        elif values.get("problem_type") == ANY_NUMBER:
-            task = {**task, "multi_label": True}
+        else:
+            task |= _problem(values.get("problem_type"), task["num_labels"])
         if "threshold" in values:
+            check_type("threshold", "float", values["threshold"])
+            check_range("threshold", values["threshold"], at_least=0, at_most=1)
             task = {**task, "threshold": values["threshold"]}
-        names, numbered = values.get("id2label") or {}, [f"LABEL_{i}" for i in range(task["num_labels"])]
-        labels = [names.get(str(i), label) for i, label in enumerate(numbered)]
-        if labels != numbered:
-            return {**task, "labels": labels}
-    objective = values.get("sentence_objective")
-    if task.get("sentence_objective", "none") != "none" and objective in ("sop", "nsp"):
-        return {**task, "sentence_objective": objective}
+        labels = _labels(values.get("id2label"), task["num_labels"])
+        return task if labels is None else {**task, "labels": labels}
+    if task.get("sentence_objective", "none") != "none" and "sentence_objective" in values:
+        check_choice("sentence_objective", values["sentence_objective"], ("sop", "nsp"))
+        return {**task, "sentence_objective": values["sentence_objective"]}
     return task
+
+
+def _problem(problem_type: Any, num_labels: int) -> dict[str, bool]:
+    """What the logits of a classifier mean; InputError for regression of several numbers."""
+    if problem_type is None:
+        return {}
+    check_choice("problem_type", problem_type, PROBLEM_TYPES)
+    if problem_type == ANY_NUMBER:
+        return {"multi_label": True}
+    if (problem_type == REGRESSION) != (num_labels == 1):
+        outputs = f"{num_labels} outputs" if num_labels > 1 else "1 output"
+        raise InputError(
+            f"problem_type={problem_type!r} with {outputs}: here one is regression, more are not"
+        )
+    return {}
+
+
+def _labels(names: Any, num_labels: int) -> list[str] | None:
+    """The names of labels in their order; None where they are only numbered."""
+    numbered = [f"LABEL_{number}" for number in range(num_labels)]
+    if names is None:
+        return None
+    if not isinstance(names, Mapping):
+        raise InputError(f"id2label={shown(names)} is not an object from ids to labels")
+    if set(names) != set(map(str, range(num_labels))):
+        raise InputError(f"id2label has ids {', '.join(names)}: the head has 0 to {num_labels - 1}")
+    for number, name in names.items():
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise InputError(f"id2label has {name!r} for {number}: labels are texts")
+    labels = [str(names[str(number)]) for number in range(num_labels)]
+    if repeated := [label for label in labels if labels.count(label) > 1]:
+        raise InputError(f"id2label has {repeated[0]!r} twice")
+    return None if labels == numbered else labels
 
 
 def _identity(size: int) -> dict[str, np.ndarray]:
     """A projection of the embeddings that changes nothing: transformers has one even where E = H."""
     return {f"{_PROJECTION}.weight": np.eye(size), f"{_PROJECTION}.bias": np.zeros(size)}
-
-
-def _tokenizer(folder: Path) -> dict[str, bool] | None:
-    """Tokenizer settings in the tokenizer_config.json of a folder."""
-    path = folder / TOKENIZER
-    if not path.exists():
-        return None
-    values = read_json(path)
-    lowercase = bool(values.get("do_lower_case", True))
-    strips = not values.get("keep_accents", False)
-    if (folder / WORDPIECE_VOCABULARY).exists():
-        strips = lowercase if values.get("strip_accents") is None else bool(values["strip_accents"])
-    return {"lowercase": lowercase, "strip_accents": strips}
 
 
 def write_hugging_face(
@@ -208,4 +240,4 @@ def write_hugging_face(
         return stored[name].converted(np.asarray(variables[ours[name]].read_value()))
 
     write_safetensors(folder / WEIGHTS, {name: there.shape for name, there in stored.items()}, value)
-    write_json(folder / TOKENIZER, tokenizer_config(kind, tokenizer, config))
+    write_json(folder / TOKENIZER_CONFIG, tokenizer_config(kind, tokenizer, config))

@@ -7,8 +7,9 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.config_keys import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS
+from albert_tf.conversion.huggingface_tokenizer import TOKENIZER_CLASSES
 from albert_tf.conversion.transfer import whole_layers
-from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, SENTENCEPIECE, WORDPIECE
+from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, WORDPIECE
 from albert_tf.tokenizers.input_format import SpecialIds
 from albert_tf.utils.choices import SPACE_WORDS
 from albert_tf.utils.errors import InputError
@@ -29,8 +30,9 @@ _KINDS = {
 
 _MLM_ALONE = "ForMaskedLM"
 
-# A problem_type: what a classifier's logits mean to transformers' pipeline.
-ANY_NUMBER = "multi_label_classification"
+# What a classifier's logits mean to transformers' pipeline.
+PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
+REGRESSION, ONE_LABEL, ANY_NUMBER = PROBLEM_TYPES
 
 # The ids of the published vocabularies; padding's is that of RoBERTa's positions.
 _SPECIAL_IDS = {
@@ -51,12 +53,6 @@ _FIXED: dict[str, dict[str, tuple[Any, ...]]] = {
 _NOT_THERE = ("sharing", "project_embeddings", "position_offset", "pooler")
 _OF_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num")
 _NOT_OF_DISTILBERT = ("type_vocab_size", "layer_norm_eps")
-
-_TOKENIZER_CLASSES = {
-    SENTENCEPIECE: "AlbertTokenizer",
-    WORDPIECE: "BertTokenizer",
-    BYTE_LEVEL_BPE: "RobertaTokenizer",
-}
 
 # As published RoBERTa has it: the space before a mask belongs to it.
 _MASK = {
@@ -95,7 +91,7 @@ def hugging_face_config(
     if task["model"] == "token_classifier":
         values["words"] = task.get("words", SPACE_WORDS)  # which transformers does not know
     if task["model"] == "classifier":
-        of_one = "regression" if task["num_labels"] == 1 else "single_label_classification"
+        of_one = REGRESSION if task["num_labels"] == 1 else ONE_LABEL
         values["problem_type"] = ANY_NUMBER if task.get("multi_label") else of_one
     kept = ("num_choices", "sentence_objective", "threshold")  # which transformers does not know
     return values | {key: task[key] for key in kept if key in task}
@@ -166,13 +162,13 @@ def tokenizer_config(kind: str, settings: Mapping[str, bool], config: AlbertConf
     # Said because transformers 5 gives none to ALBERT, and those of BERT's tokenizer to DistilBERT.
     types = ["token_type_ids"] if config.type_vocab_size > 1 else []
     values: dict[str, Any] = {
-        "tokenizer_class": _TOKENIZER_CLASSES[kind],
+        "tokenizer_class": TOKENIZER_CLASSES[kind][0],
         "model_max_length": config.max_position_embeddings,
         "model_input_names": ["input_ids", *types, "attention_mask"],
     }
     if kind == BYTE_LEVEL_BPE:
-        return {**values, "mask_token": _MASK}
+        return {**values, "add_prefix_space": settings["add_prefix_space"], "mask_token": _MASK}
     values["do_lower_case"] = settings["lowercase"]
     if kind == WORDPIECE:
-        return {**values, "strip_accents": settings["strip_accents"], "tokenize_chinese_chars": True}
+        return {**values, **{name: settings[name] for name in ("strip_accents", "tokenize_chinese_chars")}}
     return {**values, "keep_accents": not settings["strip_accents"], "remove_space": True}

@@ -21,7 +21,8 @@ from tqdm import tqdm
 
 from albert_tf.config import PRESETS
 from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER
-from albert_tf.conversion.huggingface import CONFIG, INDEX, TOKENIZER, VOCABULARY, WEIGHTS
+from albert_tf.conversion.huggingface import CONFIG, INDEX, VOCABULARY, WEIGHTS
+from albert_tf.conversion.huggingface_tokenizer import ADDED_TOKENS, SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG
 from albert_tf.tokenizer_settings import VOCABULARY_FILES
 from albert_tf.utils.errors import InputError, WorkFailed
 from albert_tf.utils.files import whole_file
@@ -44,7 +45,8 @@ REPOSITORIES = {
 # Names of repositories, OWNER/NAME, and the files of them that are read.
 _REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]*\w", re.ASCII)
 _FILES = [
-    *(CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", FAST_TOKENIZER, TOKENIZER),
+    *(CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors"),
+    *(FAST_TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS),
     *(name for names in VOCABULARY_FILES.values() for name in names),
 ]
 
@@ -190,7 +192,7 @@ def repository(name: str, revision: str | None = None) -> Path:
             raise
         remedy = (
             "give a token that may read it, by HF_TOKEN or `hf auth login`, try later, or download "
-            f"{CONFIG}, {WEIGHTS}, {VOCABULARY} and {TOKENIZER} elsewhere into a folder, and name that"
+            f"{CONFIG}, {WEIGHTS}, {VOCABULARY} and {TOKENIZER_CONFIG} elsewhere into a folder, and name that"
         )
         raise _failure(address, outage or error, remedy) from error
     for blob in set(blobs.glob("*")) - before:  # whose name is its SHA-256, of a small file one of Git's

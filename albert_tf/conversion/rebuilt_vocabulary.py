@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import sentencepiece
 from google.protobuf import empty_pb2, unknown_fields
 
-from albert_tf.tokenizers.sentencepiece import FILE_OF_RUN, SPECIAL_PIECES
+from albert_tf.tokenizers.sentencepiece import SPECIAL_PIECES
 from albert_tf.utils.errors import InputError
 
 _PAD_ID, _UNKNOWN_ID = 0, 1  # as all of ALBERT's vocabularies have them
@@ -33,14 +33,6 @@ _REPLACED = [
 ]
 _WORDS = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
 _ADDED = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-
-
-class RebuiltVocabulary(NamedTuple):
-    """A vocabulary and how its text is normalised."""
-
-    files: dict[str, bytes]  # by their names in a run
-    size: int  # pieces, V
-    tokenizer: dict[str, bool]  # of tokenizer.json as a run has it
 
 
 def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, Any]:
@@ -67,8 +59,6 @@ def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, A
         *([{"type": "Lowercase"}] if tokenizer["lowercase"] else []),
         *([{"type": "Precompiled", "precompiled_charsmap": table}] if table else []),
     ]
-    start, end = "[CLS]", "[SEP]"
-    single = [_special(start, 0), {"Sequence": {"id": "A", "type_id": 0}}, _special(end, 0)]
     return {
         "version": "1.0",
         "truncation": None,
@@ -78,20 +68,25 @@ def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, A
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, _WORDS]},
         "post_processor": {
             "type": "TemplateProcessing",
-            "single": single,
-            "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}, _special(end, 1)],
-            "special_tokens": {
-                name: {"id": name, "ids": [SPECIAL_PIECES.index(name)], "tokens": [name]}
-                for name in (start, end)
-            },
+            **frame("[CLS]", "[SEP]", {name: i for i, name in enumerate(SPECIAL_PIECES)}),
         },
         "decoder": _WORDS,
         "model": {"type": "Unigram", "unk_id": _UNKNOWN_ID, "vocab": vocab, "byte_fallback": False},
     }
 
 
-def _special(name: str, type_id: int) -> dict[str, Any]:
-    return {"SpecialToken": {"id": name, "type_id": type_id}}
+def frame(start: str, end: str, ids: Mapping[str, int]) -> dict[str, Any]:
+    """The special tokens around one text and two, as a "TemplateProcessing" of tokenizer.json has them."""
+
+    def special(name: str, type_id: int) -> dict[str, Any]:
+        return {"SpecialToken": {"id": name, "type_id": type_id}}
+
+    single = [special(start, 0), {"Sequence": {"id": "A", "type_id": 0}}, special(end, 0)]
+    return {
+        "single": single,
+        "pair": [*single, {"Sequence": {"id": "B", "type_id": 1}}, special(end, 1)],
+        "special_tokens": {name: {"id": name, "ids": [ids[name]], "tokens": [name]} for name in (start, end)},
+    }
 
 
 def _fields(message: bytes) -> dict[int, list[Any]]:
@@ -102,21 +97,27 @@ def _fields(message: bytes) -> dict[int, list[Any]]:
     return found
 
 
-def sentencepiece_vocabulary(values: Mapping[str, Any]) -> RebuiltVocabulary:
+def piece_settings(values: Mapping[str, Any]) -> dict[str, bool]:
+    """The settings in a tokenizer.json of an ALBERT; InputError if it has others than are here."""
+    _check_words(values["pre_tokenizer"] or {"type": "none"})
+    return _normalizer(values["normalizer"])[0]
+
+
+def sentencepiece_model(values: Mapping[str, Any]) -> bytes:
     """The vocabulary in a tokenizer.json that transformers 5 wrote for an ALBERT, as a SentencePiece model.
 
     An InputError, or another error of Python, if it cannot be rebuilt exactly.
     """
     model = values["model"]
     pieces, scores = zip(*((piece, _score(piece, score)) for piece, score in model["vocab"]), strict=True)
-    is_unigram = model["type"] == "Unigram" and not model.get("byte_fallback")
-    if not is_unigram or model["unk_id"] != _UNKNOWN_ID or len(set(pieces)) < len(pieces):
+    if model["unk_id"] != _UNKNOWN_ID or len(set(pieces)) < len(pieces):
         raise InputError("it is not a unigram model of distinct pieces with <unk> at id 1")
     if pieces[: len(SPECIAL_PIECES)] != SPECIAL_PIECES:
         raise InputError(f"its pieces do not begin with {', '.join(SPECIAL_PIECES)}")
-    _check_words(values["pre_tokenizer"])
-    tokenizer, table = _normalizer(values["normalizer"]["normalizers"])
-    types = _types(pieces, scores, values["added_tokens"])
+    _, table = _normalizer(values["normalizer"])
+    types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores]
+    types[: len(SPECIAL_PIECES)] = [_CONTROL] * len(SPECIAL_PIECES)
+    types[_UNKNOWN_ID] = _UNKNOWN
     content = b"".join(
         _field(1, _message({1: piece.encode(), 2: score, 3: kind}))
         for piece, score, kind in zip(pieces, scores, types, strict=True)
@@ -125,8 +126,7 @@ def sentencepiece_vocabulary(values: Mapping[str, Any]) -> RebuiltVocabulary:
         2, _message({3: _UNIGRAM, 4: len(pieces), 40: _UNKNOWN_ID, 41: -1, 42: -1, 43: _PAD_ID})
     )
     # A space before the text, single spaces, and these as ▁.
-    content += _field(3, _message({1: b"nmt_nfkc", 2: table, 3: 1, 4: 1, 5: 1}))
-    return RebuiltVocabulary({FILE_OF_RUN: content}, len(pieces), tokenizer)
+    return content + _field(3, _message({1: b"nmt_nfkc", 2: table, 3: 1, 4: 1, 5: 1}))
 
 
 def _score(piece: str, score: float) -> float:
@@ -144,33 +144,22 @@ def _check_words(settings: Mapping[str, Any]) -> None:
     parts = settings["pretokenizers"] if settings["type"] == "Sequence" else [settings]
     *before, last = (part["type"] for part in parts)
     is_known = last == "Metaspace" and before in ([], ["WhitespaceSplit"])
-    if not is_known or (parts[-1]["replacement"], parts[-1]["prepend_scheme"]) != ("▁", "always"):
-        raise InputError(f"its pre_tokenizer is {settings}")
+    # Older files say so otherwise.
+    prepends = parts[-1].get("prepend_scheme", "always" if parts[-1].get("add_prefix_space") else "never")
+    if not is_known or (parts[-1]["replacement"], prepends) != ("▁", "always"):
+        raise InputError(f"pre_tokenizer is {settings}")
 
 
-def _normalizer(steps: Sequence[Mapping[str, Any]]) -> tuple[dict[str, bool], bytes]:
+def _normalizer(settings: Mapping[str, Any] | None) -> tuple[dict[str, bool], bytes]:
     """Settings and SentencePiece's table of the normalisation; InputError unless they are an ALBERT's."""
+    steps = (settings or {}).get("normalizers", [settings] if settings else [])
     kinds = [step["type"] for step in steps if step not in _REPLACED]
     strip_accents, lowercase = "StripAccents" in kinds, "Lowercase" in kinds
     expected = ["NFKD", "StripAccents"] * strip_accents + ["Lowercase"] * lowercase + ["Precompiled"]
     if kinds != expected:
-        raise InputError(f"its normalizer is {', '.join(kinds) or 'none'}, not {', '.join(expected)}")
+        raise InputError(f"normalizer is {', '.join(kinds) or 'none'}, not {', '.join(expected)}")
     table = next(step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled")
     return {"lowercase": lowercase, "strip_accents": strip_accents}, base64.b64decode(table, validate=True)
-
-
-def _types(pieces: Sequence[str], scores: Sequence[float], added: Iterable[Mapping[str, Any]]) -> list[int]:
-    """The type of each piece; those that are found whole wherever they stand have the score 0."""
-    special = set(range(len(SPECIAL_PIECES)))
-    for token in added:
-        place, is_special = token["id"], token["special"]
-        if pieces[place : place + 1] != (token["content"],) or not (is_special or scores[place] == 0):
-            raise InputError(f"{token['content']!r} was added to its pieces, or made a token of its own")
-        special |= {place} if is_special else set()
-    types = [_USER_DEFINED if score == 0 else _NORMAL for score in scores]
-    types = [_CONTROL if place in special else kind for place, kind in enumerate(types)]
-    types[_UNKNOWN_ID] = _UNKNOWN
-    return types
 
 
 def _message(fields: Mapping[int, bytes | float]) -> bytes:

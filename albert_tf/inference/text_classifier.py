@@ -42,7 +42,7 @@ from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.examples.batches import few_lengths
 from albert_tf.tasks.examples.rows import check_length
 from albert_tf.tasks.serving import without_padding
-from albert_tf.tokenizer_settings import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
+from albert_tf.tokenizer_settings import KIND_DEFAULTS, SENTENCEPIECE, VOCABULARY_FILES
 from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
 from albert_tf.training.strategies import compiles
 from albert_tf.utils.choices import TRUNCATE, WINDOWS
@@ -408,7 +408,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         if isinstance(vocabulary, str):  # of older files, which were all of one kind
             vocabulary = dict.fromkeys(VOCABULARY_FILES[SENTENCEPIECE], vocabulary)
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
-        settings = {name: config.pop(name) for name in TOKENIZER_DEFAULTS}
+        settings = {name: config.pop(name) for name in KIND_DEFAULTS[kind] if name in config}
         return cls(classifier, KINDS[kind].from_files(files, **settings), **config)
 
 

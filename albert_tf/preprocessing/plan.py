@@ -14,7 +14,7 @@ from albert_tf.data.prepared import BYTES, EVAL, STATS, TRAIN, read_stats, shard
 from albert_tf.preprocessing.settings import PreparationSettings
 from albert_tf.preprocessing.whole_files import read_json, write_json
 from albert_tf.raw_text.identity import check_identities, difference
-from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
+from albert_tf.tokenizer_settings import KIND_DEFAULTS
 from albert_tf.tokenizers.kinds import SavedTokenizer
 from albert_tf.utils.checks import (
     check_count,
@@ -145,7 +145,7 @@ def _check_settings(plan: Preparation, there: Mapping[str, Any]) -> None:
 
     The text may lie elsewhere: names, sizes and digests are compared, of older versions names and sizes.
     """
-    made_with = {**defaults(PreparationSettings), **TOKENIZER_DEFAULTS, **there}
+    made_with = {**defaults(PreparationSettings), **KIND_DEFAULTS[plan.tokenizer.kind], **there}
     differing = [
         f"{name} is {made_with.get(name)!r} there and {value!r} here"
         for name, value in plan.settings().items()

@@ -10,7 +10,15 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizer_settings import VOCABULARY_FILES, PathLike, fingerprint_of, read_vocabulary
+from albert_tf.tokenizer_settings import (
+    KIND,
+    KIND_DEFAULTS,
+    VOCABULARY_FILES,
+    PathLike,
+    checked_settings,
+    fingerprint_of,
+    read_vocabulary,
+)
 from albert_tf.tokenizers.bounded_texts import LEAST_BYTES, keep_ends
 from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
 from albert_tf.utils.choices import HEAD_TAIL, TRUNCATE, WINDOWS
@@ -101,21 +109,21 @@ class TokenIds:
 class TextTokenizer(tf.Module):
     """Text to token ids inside the graph: the form for pipelines and exported modules.
 
-    Its vocabulary's bytes go into whatever graph this is exported with; the settings are those of
-    `normalize`.
+    Its vocabulary's bytes go into whatever graph this is exported with; the settings are those of its kind
+    in `KIND_DEFAULTS`. An InputError says which one is none.
     """
 
     kind: ClassVar[str]  # in tokenizer.json
     vocabulary_class: ClassVar[type[TokenIds]]
-    bytes_per_token = (
-        64  # of a text that `shorten_text` cuts: four times the 16 characters of the longest pieces
-    )
+    lowercase: bool
+    strip_accents: bool
+    bytes_per_token = 64  # of a text that `shorten_text` cuts: four times the longest tokens' 16 characters
 
-    def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
+    def __init__(self, vocabulary: TokenIds, **settings: bool):
         super().__init__()
         self.vocabulary = vocabulary
-        self.lowercase = lowercase
-        self.strip_accents = strip_accents
+        for name, value in checked_settings({KIND: self.kind, **settings}).items():
+            setattr(self, name, value)
 
     @staticmethod
     def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
@@ -183,12 +191,12 @@ class TextTokenizer(tf.Module):
 
     @property
     def settings(self) -> Mapping[str, bool]:
-        """Settings of the normalisation, as in tokenizer.json."""
-        return {"lowercase": self.lowercase, "strip_accents": self.strip_accents}
+        """The settings, as in tokenizer.json."""
+        return {name: getattr(self, name) for name in KIND_DEFAULTS[self.kind]}
 
     @classmethod
     def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> TextTokenizer:
-        """The tokenizer of such files, with settings of the normalisation."""
+        """The tokenizer of such files, with settings."""
         return cls(cls.vocabulary_class(files), **settings)
 
     def _normalized(self, text: tf.Tensor) -> tf.Tensor:

@@ -9,7 +9,7 @@ import unicodedata
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, UNCHANGED
+from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE
 from albert_tf.tokenizers.base import TextTokenizer, TokenIds, TokensWithOffsets
 from albert_tf.tokenizers.input_format import InputFormat
 from albert_tf.tokenizers.offsets import cut_where, edges, rows_of
@@ -94,9 +94,10 @@ class BytePairTokenizer(TextTokenizer):
     kind = BYTE_LEVEL_BPE
     vocabulary_class = BytePairVocabulary
     vocabulary: BytePairVocabulary
+    add_prefix_space: bool
 
-    def __init__(self, vocabulary: BytePairVocabulary, **unused: bool):
-        super().__init__(vocabulary, **UNCHANGED)
+    def __init__(self, vocabulary: BytePairVocabulary, **settings: bool):
+        super().__init__(vocabulary, **settings)
         left, right, joined = vocabulary.merges.T
         keys = left * len(vocabulary) + right
         order = np.argsort(keys)
@@ -107,7 +108,7 @@ class BytePairTokenizer(TextTokenizer):
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
-        words = cut_where(text, opens_word)
+        words = cut_where(self._normalized(text), opens_word)
         distinct, numbers = tf.unique(words.text)
         pieces = tf.gather(self._merged(distinct), numbers)  # [W, (tokens)]
         counts = tf.math.unsorted_segment_sum(pieces.row_lengths(), words.rows, tf.size(text))
@@ -122,8 +123,15 @@ class BytePairTokenizer(TextTokenizer):
         firsts = tf.gather(
             tokens.row_splits, rows_of(tokens.row_splits)
         )  # the first token of each one's text
-        starts -= tf.gather(starts, firsts)
-        return tokens, tokens.with_values(starts), tokens.with_values(starts + lengths)
+        added = tf.strings.length(self._normalized(text)) - tf.strings.length(text)  # [B]
+        starts -= tf.gather(starts, firsts) + tf.gather(tf.cast(added, tf.int64), rows_of(tokens.row_splits))
+        return tokens, tokens.with_values(tf.maximum(starts, 0)), tokens.with_values(starts + lengths)
+
+    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
+        if not self.add_prefix_space:
+            return text
+        first = tf.strings.substr(text, 0, 1)
+        return tf.where((first == "") | (first == " "), text, tf.strings.join([" ", text]))
 
     def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
         """As of `TextTokenizer`: the very bytes that were tokenised."""

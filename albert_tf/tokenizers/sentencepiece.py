@@ -89,8 +89,8 @@ class PieceTokenizer(TextTokenizer):
     vocabulary_class = Vocabulary
     normalize = staticmethod(normalize)
 
-    def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
-        super().__init__(vocabulary, lowercase, strip_accents)
+    def __init__(self, vocabulary: TokenIds, **settings: bool):
+        super().__init__(vocabulary, **settings)
         model = vocabulary.files[FILE_OF_RUN]
         self._sentencepiece = tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
         self._sentencepiece._model_resource = _NamedModel(model, vocabulary.fingerprint)
@@ -121,7 +121,7 @@ class PieceTokenizer(TextTokenizer):
 
     def for_corpora(self) -> Tokenize:
         """A FastPieceTokenizer."""
-        return FastPieceTokenizer(self.vocabulary, self.lowercase, self.strip_accents)
+        return FastPieceTokenizer(self.vocabulary, **self.settings)
 
 
 class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
@@ -162,8 +162,8 @@ class FastPieceTokenizer:
     Arguments are those of `PieceTokenizer`.
     """
 
-    def __init__(self, vocabulary: TokenIds, lowercase: bool = True, strip_accents: bool = True):
-        self._vocabulary, self._settings = vocabulary, (lowercase, strip_accents)
+    def __init__(self, vocabulary: TokenIds, **settings: bool):
+        self._vocabulary, self._settings = vocabulary, settings
         self._fast = tf_text.FastSentencepieceTokenizer(vocabulary.files[FILE_OF_RUN])
         numbers: dict[str, int] = {}
         units = [numbers.setdefault(repeated_unit(piece), len(numbers)) for piece in vocabulary.pieces]
@@ -171,11 +171,11 @@ class FastPieceTokenizer:
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As `PieceTokenizer`."""
-        text = normalize(text, *self._settings)
+        text = normalize(text, **self._settings)
         tokens = self._fast.tokenize(text).with_row_splits_dtype(tf.int64)  # [B, (tokens)]
         tied = self._tied(tokens)  # [B]
         # Made here, SentencePiece's model is part of the graph that tf.data sends to its workers.
-        exact = PieceTokenizer(self._vocabulary, *self._settings)._sentencepiece
+        exact = PieceTokenizer(self._vocabulary, **self._settings)._sentencepiece
         again = exact.tokenize(tf.boolean_mask(text, tied))  # which is normalised
         source = tf.where(
             tied, tf.size(text) - 1 + tf.cumsum(tf.cast(tied, tf.int32)), tf.range(tf.size(text))

@@ -20,7 +20,8 @@ FILE_OF_RUN = "vocab.txt"
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"  # begins the pieces that go on with a word
 
-MAX_WORD_LENGTH = 200  # characters; a longer word is unknown
+# Of a word: a longer one is unknown.
+_MAX_CHARACTERS, _MAX_CHARACTERS_IN_TRANSFORMERS = 200, 100
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
 _SPACES = r"\t\n\r\p{Z}"
@@ -29,19 +30,33 @@ _IDEOGRAPHS = (
     r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
+_IDEOGRAPHS_IN_TRANSFORMERS = _IDEOGRAPHS.replace("2B820", "2B920")
 
 
-def basic_words(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
+def basic_words(
+    text: tf.Tensor,
+    lowercase: bool = True,
+    strip_accents: bool = True,
+    tokenize_chinese_chars: bool = True,
+    like_transformers: bool = False,
+) -> tf.Tensor:
     """Text cleaned up, with spaces around each ideograph and each punctuation mark; words are between spaces.
 
-    Bytes that are not UTF-8 are dropped; `strip_accents` drops the combining marks of NFD (category Mn).
+    Bytes that are not UTF-8 are dropped; `strip_accents` drops the combining marks of NFD (category Mn);
+    without `tokenize_chinese_chars` ideographs are letters. `like_transformers` drops characters for private
+    use, too, takes a few ideographs for letters, and lowercases Σ at a word's end as elsewhere.
     Source: google-research/bert, `BasicTokenizer` in tokenization.py, where both are `do_lower_case`.
     """
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
+    private = r"\p{Co}" if like_transformers else ""
     text = tf.strings.regex_replace(text, f"[{_SPACES}]", " ")
-    text = tf.strings.regex_replace(text, f"[{_DROPPED}]", "")
-    text = tf.strings.regex_replace(text, f"[{_IDEOGRAPHS}]", r" \0 ")
+    text = tf.strings.regex_replace(text, f"[{_DROPPED}{private}]", "")
+    if tokenize_chinese_chars:
+        ideographs = _IDEOGRAPHS_IN_TRANSFORMERS if like_transformers else _IDEOGRAPHS
+        text = tf.strings.regex_replace(text, f"[{ideographs}]", r" \0 ")
     if lowercase:
+        if like_transformers:
+            text = tf.strings.regex_replace(text, "Σ", "σ")
         text = tf.strings.lower(text, "utf-8")
     if strip_accents:
         text = tf.strings.regex_replace(tf_text.normalize_utf8(text, "NFD"), r"\p{Mn}", "")
@@ -76,13 +91,16 @@ class WordPieceTokenizer(TextTokenizer):
     kind = WORDPIECE
     vocabulary_class = WordPieceVocabulary
     normalize = staticmethod(basic_words)
+    tokenize_chinese_chars: bool
+    like_transformers: bool
 
-    def __init__(self, vocabulary: WordPieceVocabulary, lowercase: bool = True, strip_accents: bool = True):
-        super().__init__(vocabulary, lowercase, strip_accents)
+    def __init__(self, vocabulary: WordPieceVocabulary, **settings: bool):
+        super().__init__(vocabulary, **settings)
+        self._longest = _MAX_CHARACTERS_IN_TRANSFORMERS if self.like_transformers else _MAX_CHARACTERS
         self._wordpiece = tf_text.FastWordpieceTokenizer(
             list(vocabulary.pieces),
             suffix_indicator=CONTINUATION,
-            max_bytes_per_word=4 * MAX_WORD_LENGTH,
+            max_bytes_per_word=4 * self._longest,
             token_out_type=tf.int32,
             no_pretokenization=True,
         )
@@ -104,13 +122,13 @@ class WordPieceTokenizer(TextTokenizer):
     def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of the words of each text: string [B] to int32 [B, (words), (tokens)]."""
         words = tf.strings.split(self._normalized(text))  # [B, (words)]
-        return _by_words(self._wordpiece.tokenize(_known(words.values)), words, text)
+        return _by_words(self._wordpiece.tokenize(self._known(words.values)), words, text)
 
     def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """The same tokens, and of each the first byte in its text and the one after its last, int64."""
         normalized, source = normalize_with_offsets(text, self._normalized)
         words = words_of(normalized)
-        known = _known(words.text.values)  # [W]
+        known = self._known(words.text.values)  # [W]
         pieces, starts, limits = self._wordpiece.tokenize_with_offsets(known)  # [W, (pieces)]
         counts = pieces.row_lengths()
         # The whole of a word that is too long.
@@ -129,10 +147,9 @@ class WordPieceTokenizer(TextTokenizer):
         joined = tf.strings.reduce_join(pieces, axis=1, separator=" ")
         return tf.strings.regex_replace(joined, f" {CONTINUATION}", "")
 
-
-def _known(words: tf.Tensor) -> tf.Tensor:
-    """Words, and in place of those that are too long one that no vocabulary has."""
-    return tf.where(tf.strings.length(words, "UTF8_CHAR") > MAX_WORD_LENGTH, _NO_WORD, words)
+    def _known(self, words: tf.Tensor) -> tf.Tensor:
+        """Words, and in place of those that are too long one that no vocabulary has."""
+        return tf.where(tf.strings.length(words, "UTF8_CHAR") > self._longest, _NO_WORD, words)
 
 
 def _by_words(pieces: tf.RaggedTensor, words: tf.RaggedTensor, text: tf.Tensor) -> tf.RaggedTensor:

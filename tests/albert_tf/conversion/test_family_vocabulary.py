@@ -10,11 +10,18 @@ from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
 from albert_tf.conversion.published import REPOSITORIES, publisher_of
 from albert_tf.tokenizer_settings import remembered_kind
+from albert_tf.utils.errors import InputError
 from tests.albert_tf.conversion.loopback import put_repository
 
 WORDS = "".join(
     f"{piece}\n" for piece in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(85)))
 )
+
+
+def of_transformers(lowercase, strip_accents):
+    """The settings of its BertTokenizer."""
+    usual = {"tokenize_chinese_chars": True, "like_transformers": True}
+    return {"lowercase": lowercase, "strip_accents": strip_accents, **usual}
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
@@ -34,7 +41,7 @@ def test_wordpiece(shared, tmp_path, family, values, lowercase, strip_accents):
     assert done.vocabulary == "vocab.txt"
     run = RunDirectory(tmp_path / "run")
     assert remembered_kind(run.vocabulary) == "wordpiece"
-    assert run.tokenizer == {"lowercase": lowercase, "strip_accents": strip_accents}
+    assert run.tokenizer == of_transformers(lowercase, strip_accents)
     convert("run", "huggingface", tmp_path / "run", tmp_path / "back")
     assert (tmp_path / "back" / "vocab.txt").read_text() == WORDS
     written = json.loads((tmp_path / "back" / "tokenizer_config.json").read_text())
@@ -66,12 +73,14 @@ def test_byte_level_bpe(roberta, byte_pairs, tmp_path):
         "tokenizer_class": "RobertaTokenizer",
         "model_max_length": 512,
         "model_input_names": ["input_ids", "attention_mask"],
+        "add_prefix_space": False,
     }
     assert json.loads((tmp_path / "hf" / "config.json").read_text())["pad_token_id"] == 1
     done = convert("huggingface", "run", tmp_path / "hf", tmp_path / "back")
     assert done.vocabulary == "vocab.json"
     back = RunDirectory(tmp_path / "back")
-    assert back.tokenizer == {"lowercase": False, "strip_accents": False} and back.config == roberta
+    assert back.tokenizer == {"lowercase": False, "strip_accents": False, "add_prefix_space": False}
+    assert back.config == roberta
     for name in ("vocab.json", "merges.txt"):
         assert (tmp_path / "back" / name).read_bytes() == (byte_pairs / name).read_bytes()
 
@@ -104,12 +113,13 @@ def test_wordpiece_of_a_fast_tokenizer_alone(shared, tmp_path, lowercase, strips
     folder = shutil.copytree(shared / "golden" / "family" / "hf" / "bert", tmp_path / "hf")
     values = fast_bert(WORDS.split(), lowercase=lowercase, strip_accents=strips)
     (folder / "tokenizer.json").write_text(json.dumps(values))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lowercase}))
+    config = {"do_lower_case": lowercase, "strip_accents": strips}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
     done = convert("huggingface", "run", folder, tmp_path / "run")
     assert done.vocabulary == "rebuilt from tokenizer.json"
     run = RunDirectory(tmp_path / "run")
     assert run.vocabulary.read_text() == WORDS
-    assert run.tokenizer == {"lowercase": lowercase, "strip_accents": expected}
+    assert run.tokenizer == of_transformers(lowercase, expected)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +137,8 @@ def test_fast_tokenizers_that_are_others(shared, tmp_path, part, changes):
     values = fast_bert(WORDS.split(), lowercase=True, strip_accents=None)
     values[part] |= changes
     (folder / "tokenizer.json").write_text(json.dumps(values))
-    done = convert("huggingface", "run", folder, tmp_path / "run")
-    assert done.vocabulary.startswith("none: none can be rebuilt of ") and "--vocabulary" in done.vocabulary
+    with pytest.raises(InputError, match=r"tokenizer\.json"):
+        convert("huggingface", "run", folder, tmp_path / "run")
 
 
 @pytest.mark.parametrize("as_pairs", [True, False])
@@ -157,7 +167,8 @@ def test_google_bert(shared, tmp_path):
     (folder / "vocab.txt").write_text(WORDS)
     settings = {"lowercase": False, "strip_accents": False}
     convert("google", "run", folder, tmp_path / "run", tokenizer=settings)
-    assert RunDirectory(tmp_path / "run").tokenizer == settings
+    googles = {"tokenize_chinese_chars": True, "like_transformers": False}
+    assert RunDirectory(tmp_path / "run").tokenizer == {**settings, **googles}
     convert("run", "google", tmp_path / "run", tmp_path / "back")
     names = {"bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001", "vocab.txt"}
     assert {path.name for path in (tmp_path / "back").iterdir()} == names

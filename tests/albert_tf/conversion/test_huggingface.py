@@ -204,3 +204,77 @@ def test_token_classification(golden, tmp_path):
     inputs = {name: value for name, value in expected.items() if name.startswith("input_")}
     logits = expected["sequence_output"] @ weights["classifier.weight"].T + weights["classifier.bias"]
     np.testing.assert_allclose(model(inputs)["logits"], logits, rtol=0, atol=1e-5)
+
+
+def change_config(folder, **values):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **values}))
+
+
+@pytest.fixture
+def classifier_folder(golden, tmp_path):
+    """A recorded folder of transformers with a classifier of three labels, to be changed."""
+    return shutil.copytree(golden / "hf" / "sequence_classification", tmp_path / "classifier")
+
+
+NAMES = {"0": "a", "1": "b", "2": "c"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"architectures": [5]},
+        {"architectures": "AlbertForSequenceClassification"},
+        {"id2label": ["a"]},
+        {"id2label": {"0": "a", "1": "b"}},
+        {"id2label": {"a": "a", "1": "b", "2": "c"}},
+        {"id2label": {**NAMES, "3": "d"}},
+        {"id2label": {**NAMES, "2": None}},
+        {"id2label": {**NAMES, "2": True}},
+        {"id2label": {**NAMES, "2": "b"}},
+        {"threshold": "x"},
+        {"threshold": 2},
+        {"threshold": float("nan")},
+        {"problem_type": "regression"},
+        {"problem_type": "softmax"},
+        {"num_choices": "x", "architectures": ["AlbertForMultipleChoice"]},
+        {"quantization_config": {"bits": 4}},
+        {"pruned_heads": {"0": [1]}},
+        {"auto_map": {"AutoModel": "code.Model"}},
+        {"is_encoder_decoder": True},
+        {"tokenizer_class": ["AlbertTokenizer"]},
+    ],
+)
+def test_values_of_config_json_are_refused_by_file_and_key(
+    values, classifier_folder, tiny_vocabulary, tmp_path
+):
+    shutil.copy(tiny_vocabulary, classifier_folder)
+    change_config(classifier_folder, **values)
+    with pytest.raises(InputError, match=rf"config\.json: {next(iter(values))}"):
+        convert("huggingface", "run", classifier_folder, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_that_are_numbers_are_spelled(classifier_folder, tmp_path):
+    change_config(classifier_folder, id2label={"2": 7, "0": 0, "1": -5})
+    convert("huggingface", "run", classifier_folder, tmp_path / "run")
+    assert RunDirectory(tmp_path / "run").task["labels"] == ["0", "-5", "7"]
+
+
+def test_keys_of_config_json(caplog):
+    """An unknown one is told, as are those of runs and of other families."""
+    bert = {"model_type": "bert", "hidden_size": 64, "num_attention_heads": 4}
+    config = albert_tf.AlbertConfig.from_dict(bert)
+    assert caplog.text == ""
+    others = {"sharing": "all", "pooler": "relu", "num_hidden_groups": 3, "embedding_size": 8, "dim": 5}
+    assert albert_tf.AlbertConfig.from_dict({**bert, **others, "rotary": True, "_private": 1}) == config
+    assert all(name in caplog.text for name in [*others, "rotary"]) and "_private" not in caplog.text
+
+
+def test_roberta_positions_begin_behind_padding():
+    roberta = {"model_type": "roberta", "max_position_embeddings": 40}
+    for values, offset in (({}, 2), ({"pad_token_id": 4}, 5)):
+        config = albert_tf.AlbertConfig.from_dict({**roberta, **values})
+        assert (config.position_offset, config.max_position_embeddings) == (offset, 40 - offset)
+    with pytest.raises(InputError, match="pad_token_id"):
+        albert_tf.AlbertConfig.from_dict({**roberta, "pad_token_id": None})

@@ -11,7 +11,7 @@ import pytest
 import albert_tf
 from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
-from albert_tf.conversion.fast_tokenizer import rebuilt_vocabulary
+from albert_tf.conversion.fast_tokenizer import FastTokenizer
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary, train_vocabulary
 from albert_tf.tokenizers.kinds import open_tokenizer
 from tests.albert_tf.conversion import transformers_script as script
@@ -156,10 +156,10 @@ def test_the_vocabulary_in_what_transformers_writes(exchange, tiny_vocabulary, t
     """It writes a tokenizer.json, and leaves the spiece.model out that it was given."""
     written = exchange[0] / "tokenizers" / "pretraining"
     assert not (written / "spiece.model").exists()
-    rebuilt = rebuilt_vocabulary(written / "tokenizer.json")
-    assert rebuilt.tokenizer == {"lowercase": True, "strip_accents": True}
+    rebuilt = FastTokenizer(written / "tokenizer.json")
+    assert rebuilt.settings("sentencepiece") == {"lowercase": True, "strip_accents": True}
     ours, theirs = (
-        Vocabulary(rebuilt.files),
+        Vocabulary(rebuilt.files()),
         Vocabulary.from_file(tiny_vocabulary),
     )
     assert ours.pieces == theirs.pieces and ours.ordinary_ids.tolist() == theirs.ordinary_ids.tolist()

@@ -11,7 +11,7 @@ from google.protobuf import empty_pb2, unknown_fields
 import albert_tf
 from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
-from albert_tf.conversion.fast_tokenizer import rebuilt_vocabulary
+from albert_tf.conversion.fast_tokenizer import FastTokenizer
 from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer
 from albert_tf.tokenizers import PieceTokenizer, Vocabulary
 from albert_tf.tokenizers.sentencepiece import FastPieceTokenizer
@@ -20,7 +20,6 @@ from tests.fuzz import fuzzed_texts
 from tests.tiny import CORPUS, TINY
 
 QUOTES = [{"type": "Replace", "pattern": {"String": marks}, "content": '"'} for marks in ("``", "''")]
-USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
 CASED = {"lowercase": False, "strip_accents": True}
 TEXTS = [
     *CORPUS.splitlines(),
@@ -42,9 +41,8 @@ def tokenizer_json(model, lowercase=True, strip_accents=True):
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     pieces = [[processor.id_to_piece(i), processor.get_score(i)] for i in range(len(processor))]
     added = [
-        {"id": i, "content": piece, "special": i < 5, "normalized": False}
-        for i, (piece, _) in enumerate(pieces)
-        if i < 5 or piece in USER_DEFINED
+        {"id": i, "content": piece, "special": True, "normalized": False}
+        for i, (piece, _) in enumerate(pieces[:5])
     ]
     normalizers = [
         *QUOTES,
@@ -92,17 +90,18 @@ def check_same(rebuilt, model):
 
 
 def test_the_published_vocabulary(real_model, tmp_path):
-    rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(real_model)))
-    assert rebuilt.size == 30000
-    assert rebuilt.tokenizer == {"lowercase": True, "strip_accents": True}
-    assert charsmap(rebuilt.files["spiece.model"]) == charsmap(real_model)
-    check_same(rebuilt.files["spiece.model"], real_model)
+    rebuilt = FastTokenizer(write(tmp_path, tokenizer_json(real_model)))
+    assert len(rebuilt.pieces) == 30000
+    assert rebuilt.settings("sentencepiece") == {"lowercase": True, "strip_accents": True}
+    (content,) = rebuilt.files().values()
+    assert charsmap(content) == charsmap(real_model)
+    check_same(content, real_model)
 
 
 def test_tokens_inside_the_graph(tiny_vocabulary, tmp_path):
     """TF Text reads the model with two readers of its own."""
     model = tiny_vocabulary.read_bytes()
-    rebuilt = rebuilt_vocabulary(write(tmp_path, tokenizer_json(model))).files["spiece.model"]
+    (rebuilt,) = FastTokenizer(write(tmp_path, tokenizer_json(model))).files().values()
     check_same(rebuilt, model)
     for tokenizer in (PieceTokenizer, FastPieceTokenizer):
         ours, theirs = (
@@ -113,17 +112,17 @@ def test_tokens_inside_the_graph(tiny_vocabulary, tmp_path):
 
 @pytest.mark.parametrize("settings", [CASED, {"lowercase": True, "strip_accents": False}])
 def test_the_form_that_transformers_5_writes(tiny_vocabulary, tmp_path, settings):
-    """But for user-defined pieces, which the model finds whole: as added tokens they would lose their ▁."""
+    """User-defined pieces, which the model finds whole, are none that were added: these lose their ▁."""
     model = tiny_vocabulary.read_bytes()
     ours, theirs = albert_tokenizer(model, settings), tokenizer_json(model, **settings)
     for key in ("normalizer", "pre_tokenizer", "model"):
         assert ours[key] == theirs[key]
     assert [token["content"] for token in ours["added_tokens"]] == [
-        token["content"] for token in theirs["added_tokens"] if token["special"]
+        token["content"] for token in theirs["added_tokens"]
     ]
-    rebuilt = rebuilt_vocabulary(write(tmp_path, ours))
-    assert rebuilt.tokenizer == settings
-    check_same(rebuilt.files["spiece.model"], model)
+    rebuilt = FastTokenizer(write(tmp_path, ours))
+    assert rebuilt.settings("sentencepiece") == settings
+    check_same(*rebuilt.files().values(), model)
 
 
 def at(values, *keys):
@@ -141,8 +140,9 @@ WRONG = {
     "damaged": (["normalizer", "normalizers", -1], {"precompiled_charsmap": "AA"}),
     "no space": (["pre_tokenizer", "pretokenizers", 1], {"prepend_scheme": "never"}),
     "words": (["pre_tokenizer", "pretokenizers", 0], {"type": "Digits"}),
-    "more": (["added_tokens", 12], {"id": 200, "content": "<new>"}),
-    "split off": (["added_tokens", 12], {"id": 99, "content": None}),
+    "more": (["added_tokens", 4], {"id": 200, "content": "<new>"}),
+    "split off": (["added_tokens", 4], {"id": 12, "content": "."}),
+    "without [CLS]": (["post_processor"], {"type": "Sequence"}),
     "not its form": (["normalizer"], {"normalizers": None}),
 }
 
@@ -151,13 +151,18 @@ WRONG = {
 def test_what_cannot_be_rebuilt_exactly(case, tiny_vocabulary, tmp_path):
     keys, change = WRONG[case]
     values = tokenizer_json(tiny_vocabulary.read_bytes())
-    rebuilt_vocabulary(write(tmp_path, values))
+    values["post_processor"] = albert_tokenizer(tiny_vocabulary.read_bytes(), CASED)["post_processor"]
+
+    def rebuild():
+        fast = FastTokenizer(write(tmp_path, values))
+        fast.settings("sentencepiece")
+        fast.check_special_tokens(Vocabulary(fast.files()), is_generic=True)
+
+    rebuild()
     for key, value in change.items():
         at(values, *keys)[key] = value
-    if case == "split off":
-        values["added_tokens"][12]["content"] = values["model"]["vocab"][99][0]
     with pytest.raises(InputError, match=r"tokenizer\.json"):
-        rebuilt_vocabulary(write(tmp_path, values))
+        rebuild()
 
 
 @pytest.fixture
@@ -173,7 +178,6 @@ def folder(tiny_vocabulary, tmp_path):
 
 
 def test_convert_rebuilds(folder, tiny_vocabulary, tmp_path):
-    (folder / "tokenizer_config.json").unlink()
     done = convert("huggingface", "run", folder, tmp_path / "run")
     assert done.vocabulary == "rebuilt from tokenizer.json"
     run = RunDirectory(tmp_path / "run")
@@ -181,18 +185,18 @@ def test_convert_rebuilds(folder, tiny_vocabulary, tmp_path):
     assert run.tokenizer == CASED
 
 
-def test_convert_says_why_there_is_no_vocabulary(folder, tiny_vocabulary, tmp_path):
+def test_convert_refuses_a_tokenizer_that_is_not_here(folder, tiny_vocabulary, tmp_path):
     smaller = json.loads((folder / "tokenizer.json").read_text())
     del smaller["model"]["vocab"][-1]
     cases = {
-        "smaller": (smaller, "has 199 pieces, the config says vocab_size=200"),
-        "lower": (tokenizer_json(tiny_vocabulary.read_bytes()), "'lowercase': True"),
+        "smaller": (smaller, "vocab_size=200"),
+        "lower": (tokenizer_json(tiny_vocabulary.read_bytes()), "lowercase is True"),
     }
     for name, (content, message) in cases.items():
         write(folder, content)
-        done = convert("huggingface", "run", folder, tmp_path / name)
-        assert done.vocabulary.startswith("none: ") and message in done.vocabulary
-        assert RunDirectory(tmp_path / name).vocabulary is None
-        assert RunDirectory(tmp_path / name).tokenizer == CASED
+        with pytest.raises(InputError, match=rf"tokenizer\.json.*{message}"):
+            convert("huggingface", "run", folder, tmp_path / name)
+        assert not (tmp_path / name).exists()
     done = convert("huggingface", "run", folder, tmp_path / "given", vocabulary=tiny_vocabulary)
     assert done.vocabulary == str(tiny_vocabulary)
+    assert RunDirectory(tmp_path / "given").tokenizer == CASED

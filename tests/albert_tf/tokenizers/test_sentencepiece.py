@@ -37,8 +37,9 @@ def test_as_sentencepiece(tiny_vocabulary, is_normalised):
     texts = [text.encode() for text in texts]
     texts += [generator.randbytes(generator.randrange(30)) for _ in range(500)]
     texts += [b"", b" ", b"a" * 5000, b"word " * 2000]
-    arguments = Vocabulary.from_file(tiny_vocabulary), is_normalised, is_normalised
-    assert_same(FastPieceTokenizer(*arguments), PieceTokenizer(*arguments), texts)
+    vocabulary = Vocabulary.from_file(tiny_vocabulary)
+    settings = {"lowercase": is_normalised, "strip_accents": is_normalised}
+    assert_same(FastPieceTokenizer(vocabulary, **settings), PieceTokenizer(vocabulary, **settings), texts)
 
 
 def test_ties_are_left_to_sentencepiece(real_pair):

@@ -98,3 +98,13 @@ def test_files_that_are_none(content, tmp_path):
     (tmp_path / "vocab.txt").write_bytes(content)
     with pytest.raises(ValueError, match=r"vocab\.txt"):
         WordPieceVocabulary.from_file(tmp_path / "vocab.txt")
+
+
+def test_like_transformers():
+    """What its BertNormalizer makes of texts, as recorded, where it differs from Google's code."""
+    texts = ["ΟΔΟΣ ΣΑΣ.", "x\ue000y", "a\U0002b825b", "a\U0002b930b", "İ ẞ"]
+    theirs = ["οδοσ σασ . ", "xy", "a\U0002b825b", "a \U0002b930 b", "i ß"]
+    googles = ["οδος σας . ", "x\ue000y", "a \U0002b825 b", "a \U0002b930 b", "i ß"]
+    for like_transformers, expected in ((True, theirs), (False, googles)):
+        found = basic_words(tf.constant(texts), like_transformers=like_transformers)
+        assert [text.decode() for text in found.numpy()] == expected

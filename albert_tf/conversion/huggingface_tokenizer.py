@@ -1,0 +1,225 @@
+"""The tokenizer in a folder of transformers: its vocabulary and settings, or why there is none here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from albert_tf.config import AlbertConfig
+from albert_tf.config_keys import check_keys
+from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER, FastTokenizer
+from albert_tf.conversion.locations import find_vocabulary
+from albert_tf.conversion.transfer import Source
+from albert_tf.tokenizer_settings import (
+    BYTE_LEVEL_BPE,
+    SENTENCEPIECE,
+    TOKENIZER_DEFAULTS,
+    UNCHANGED,
+    WORDPIECE,
+    remembered_kind,
+)
+from albert_tf.tokenizers.base import TokenIds
+from albert_tf.tokenizers.kinds import KINDS
+from albert_tf.utils.checks import check_type
+from albert_tf.utils.errors import InputError, shown
+from albert_tf.utils.files import read_json
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+SPECIAL_TOKENS_MAP, ADDED_TOKENS = "special_tokens_map.json", "added_tokens.json"
+
+# Classes of transformers by their kind, without the "Fast" at their ends, and the kind of each family's.
+TOKENIZER_CLASSES = {
+    SENTENCEPIECE: ("AlbertTokenizer",),
+    WORDPIECE: ("BertTokenizer", "DistilBertTokenizer"),
+    BYTE_LEVEL_BPE: ("RobertaTokenizer",),
+}
+_KINDS = {"albert": SENTENCEPIECE, "bert": WORDPIECE, "distilbert": WORDPIECE, "roberta": BYTE_LEVEL_BPE}
+# Their settings are those of tokenizer.json.
+_GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
+
+# Keys of the special tokens in the order of `TokenIds.special_pieces`; and of further ones.
+_NAMED_TOKENS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+_FURTHER_TOKENS = {
+    *("bos_token", "eos_token", "additional_special_tokens", "extra_special_tokens"),
+    "model_specific_special_tokens",
+}
+
+# The keys of special_tokens_map.json and of tokenizer_config.json that are read.
+SPECIAL_TOKENS_READ = {*_NAMED_TOKENS, *_FURTHER_TOKENS}
+TOKENIZER_CONFIG_READ = {
+    *SPECIAL_TOKENS_READ,
+    *("added_tokens_decoder", "tokenizer_class", "model_input_names"),
+    *("do_lower_case", "strip_accents", "tokenize_chinese_chars", "keep_accents", "add_prefix_space"),
+}
+# Keys of tokenizer_config.json with the only values that change no ids.
+TOKENIZER_CONFIG_KNOWN: Mapping[str, tuple[Any, ...]] = {
+    "padding_side": ("right",),
+    "truncation_side": ("right",),
+    "do_basic_tokenize": (True,),
+    "never_split": (None, []),
+    "remove_space": (True,),
+    "sp_model_kwargs": (None, {}),
+    "init_inputs": ([],),
+    **dict.fromkeys(("auto_map", "vocab", "merges"), (None,)),
+}
+# Keys that change no ids of a text without special tokens: how ids are decoded and padded, where files were,
+# templates of chats.
+TOKENIZER_CONFIG_UNREAD = {
+    *("add_bos_token", "add_eos_token", "backend", "chat_control_tokens", "chat_template"),
+    *(
+        "clean_up_tokenization_spaces",
+        "clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output",
+    ),
+    *("device_map", "errors", "files_loaded", "from_slow", "full_tokenizer_file", "is_local", "legacy"),
+    *("local_files_only", "max_len", "max_length", "model_max_length", "name_or_path", "pad_to_multiple_of"),
+    *("pad_token_type_id", "processor_class", "response_schema", "response_template", "slow_tokenizer_class"),
+    *("special_tokens_map_file", "split_special_tokens", "stride", "tokenizer_file", "trim_offsets"),
+    *("truncation_strategy", "use_fast", "verbose", "vocab_file", "merges_file"),
+}
+
+
+def with_tokenizer(source: Source, folder: Path, scratch: Path, given: Path | None) -> Source:
+    """A source with a vocabulary and its settings, by which the ids of texts are those of transformers.
+
+    Args:
+      source: without them.
+      folder: that transformers has written.
+      scratch: a folder for the files of a vocabulary that is in tokenizer.json alone.
+      given: a vocabulary to take in place of the folder's; None: there is none.
+    Raises:
+      InputError: tokenizers here have no such setting, or files in the folder contradict each other.
+    """
+    config = _read(folder / TOKENIZER_CONFIG)
+    if given is not None:
+        settings = _settings(config, remembered_kind(given)) if config else {}
+        usual = {name: value for name, value in settings.items() if name in TOKENIZER_DEFAULTS}
+        return source._replace(vocabulary=given, tokenizer=usual or None)
+    try:
+        return _of_folder(source, folder, scratch, config)
+    except InputError as error:
+        raise InputError(f"{error}. Name another vocabulary, or mend the folder's") from error
+
+
+def _of_folder(source: Source, folder: Path, scratch: Path, config: Mapping[str, Any]) -> Source:
+    """A source with the vocabulary in a folder, if there is one."""
+    beside, file = find_vocabulary(folder), folder / FAST_TOKENIZER
+    fast = FastTokenizer(file) if file.exists() else None
+    if fast is not None:
+        kind = fast.kind if beside is None else remembered_kind(beside)
+        vocabulary = beside or fast.write_vocabulary(scratch, source.config.vocab_size)
+    elif beside is not None:
+        kind, vocabulary = remembered_kind(beside), beside
+    else:
+        return source
+    try:
+        is_generic, settings = _configured(config, kind, source.config, _read(folder / "config.json"))
+        if is_generic and fast is None:
+            raise InputError(f"tokenizer_class={config['tokenizer_class']!r} needs a {FAST_TOKENIZER}")
+    except InputError as error:
+        raise InputError(f"{folder / TOKENIZER_CONFIG}: {error}") from error
+    if fast is not None:
+        found = fast.settings(kind)
+        for name in [] if is_generic else found:
+            if found[name] != settings[name]:
+                there = f"{settings[name]!r} by {TOKENIZER_CONFIG} or transformers' defaults"
+                raise InputError(f"{file}: {name} is {found[name]!r}, but {there}")
+        settings = found
+    elif not config:  # which says nothing of them
+        settings = {name: value for name, value in settings.items() if name not in TOKENIZER_DEFAULTS}
+    tokens = KINDS[kind].vocabulary_class.from_file(vocabulary)
+    _check_special_tokens(folder, config, tokens)
+    if fast is not None:
+        fast.check_vocabulary(tokens)
+        fast.check_special_tokens(tokens, is_generic)
+    padding = source.config.position_offset - 1
+    if source.config.family == "roberta" and tokens.special_ids.padding != padding:
+        there = f"padding is {tokens.special_ids.padding} in {vocabulary.name}"
+        raise InputError(f"{folder}: pad_token_id={padding}, but {there}")
+    return source._replace(vocabulary=vocabulary, tokenizer=settings)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The content of a JSON file; empty where there is none."""
+    return read_json(file) if file.exists() else {}
+
+
+def _configured(
+    config: Mapping[str, Any], kind: str, network: AlbertConfig, network_file: Mapping[str, Any]
+) -> tuple[bool, dict[str, bool]]:
+    """Whether the class of the tokenizer leaves the settings to tokenizer.json; and those of its class."""
+    tables = TOKENIZER_CONFIG_READ, TOKENIZER_CONFIG_KNOWN, TOKENIZER_CONFIG_UNREAD
+    check_keys(config, *tables, "tokenizer", TOKENIZER_CONFIG)
+    name = config.get("tokenizer_class") or network_file.get("tokenizer_class")
+    check_type("tokenizer_class", "str | None", name)
+    usual = (name or TOKENIZER_CLASSES[_KINDS[network.family]][0]).removesuffix("Fast")
+    is_generic = usual in _GENERIC_CLASSES
+    if not is_generic and usual not in TOKENIZER_CLASSES[kind]:
+        classes = ", ".join((*TOKENIZER_CLASSES[kind], *_GENERIC_CLASSES))
+        raise InputError(f"tokenizer_class is {usual}, of {kind} vocabularies there are {classes} here")
+    names = config.get("model_input_names", ["token_type_ids"])
+    has_types = kind != BYTE_LEVEL_BPE and network.type_vocab_size > 1
+    if not isinstance(names, list) or (has_types and "token_type_ids" not in names):
+        raise InputError(f"model_input_names={names!r}, where pairs have token_type_ids here")
+    return is_generic, _settings(config, kind)
+
+
+def _settings(config: Mapping[str, Any], kind: str) -> dict[str, bool]:
+    """The settings of a class of transformers' own by tokenizer_config.json."""
+
+    def value(name: str, default: bool | None, annotation: str = "bool") -> Any:
+        found = config.get(name, default)
+        check_type(name, annotation, found)
+        return found
+
+    if kind == BYTE_LEVEL_BPE:
+        return {**UNCHANGED, "add_prefix_space": value("add_prefix_space", False)}
+    lowercase = value("do_lower_case", True)
+    if kind == SENTENCEPIECE:
+        if not value("add_prefix_space", True):
+            raise InputError("add_prefix_space=False describes another tokenizer, only True is known here")
+        return {"lowercase": lowercase, "strip_accents": not value("keep_accents", False)}
+    strips = value("strip_accents", None, "bool | None")
+    return {
+        "lowercase": lowercase,
+        "strip_accents": lowercase if strips is None else strips,
+        "tokenize_chinese_chars": value("tokenize_chinese_chars", True),
+        "like_transformers": True,
+    }
+
+
+def _check_special_tokens(folder: Path, config: Mapping[str, Any], tokens: TokenIds) -> None:
+    """InputError for a special token that is none here, or an added one, at which texts would be cut."""
+    named = dict(zip(_NAMED_TOKENS, tokens.special_pieces, strict=True))
+    ids = dict(zip(tokens.special_pieces, tokens.special_ids, strict=True))
+    special, added = folder / SPECIAL_TOKENS_MAP, folder / ADDED_TOKENS
+    check_keys(_read(special), SPECIAL_TOKENS_READ, {}, (), "tokenizer", SPECIAL_TOKENS_MAP)
+    for file, values in ((folder / TOKENIZER_CONFIG, config), (special, _read(special))):
+        for key in values:
+            if key in _FURTHER_TOKENS or (key.endswith("_token") and key not in TOKENIZER_CONFIG_UNREAD):
+                known = (named[key],) if key in named else tokens.special_pieces
+                for content in _contents(values[key]):
+                    if content not in known:
+                        only = " or ".join(map(repr, known))
+                        raise InputError(f"{file}: {key}={content!r}, where only {only} is known here")
+    decoder = config.get("added_tokens_decoder") or {}
+    if not isinstance(decoder, Mapping):
+        raise InputError(
+            f"{folder / TOKENIZER_CONFIG}: added_tokens_decoder={shown(decoder)} is not an object"
+        )
+    pairs = [(number, content) for number, token in decoder.items() for content in _contents(token)]
+    for file, number, content in [
+        *((folder / TOKENIZER_CONFIG, *pair) for pair in pairs),
+        *((added, number, content) for content, number in _read(added).items()),
+    ]:
+        if str(ids.get(content)) != str(number):
+            raise InputError(f"{file}: {content!r} is added with id {number}: texts are not cut at it here")
+
+
+def _contents(value: Any) -> list[Any]:
+    """The texts of a special token, of a list of them, or of a dict by name."""
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return [value["content"]] if "content" in value else _contents(list(value.values()))
+    return [content for part in value for content in _contents(part)] if isinstance(value, list) else [value]

@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--updates", type=int, default=10, help="(10)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS)[1:], help="beside plain (all)")
-    flags = smoke.read_flags(parser, updates=1, ways=["plain, again", "2 replicas"])
+    flags = smoke.read_flags(parser, updates=1, ways="2 replicas")
     devices = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
     print("| way | weights, no dropout | loss | weights, dropout 0.1 | loss |\n|---|---|---|---|---|")

@@ -37,7 +37,9 @@ def _check_labels(name: str, value: Any) -> None:
 
 def _check_columns(name: str, value: Any) -> None:
     """InputError unless a value has names of columns by what they are for."""
-    make_object_check({"text": _TEXT}, dict.fromkeys(("text_pair", "label", "id"), _TEXT))(name, value)
+    make_object_check({"text": _TEXT}, dict.fromkeys(("text_pair", "label", "id"), _NAME_OR_NULL))(
+        name, value
+    )
     if unknown := value.keys() - {"text", "text_pair", "label", "id"}:
         raise InputError(f"{name}: {shown(min(unknown))} is unknown")
 

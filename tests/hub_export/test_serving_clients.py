@@ -105,6 +105,7 @@ def test_both_clients_ask_every_signature(channel, url, serving):
         "pair": {"text": TEXTS, "text_pair": TEXTS[::-1]},
         "tokens": dict(zip(IDS, ([[2, 7, 3]], [[1, 1, 1]], [[0, 0, 1]]), strict=True)),
         "fill_mask": {"text": TEXTS},
+        "embed": {"text": TEXTS},
     }
     assert sorted(asked) == sorted(serving.signatures)
     for signature, inputs in asked.items():

@@ -148,26 +148,29 @@ def test_tags(saved, tmp_path):
     assert figures["examples"] == len(SENTENCES)
 
 
-@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_tags_of_plain_texts(saved, tmp_path, ending):
+def test_tags_of_plain_texts(saved, tmp_path):
     """Those of a pipeline, of texts in a column of a table."""
     run = saved("tagging", [TaggedRecord("f", 1, ("a", "b", "c"), ("O", "X", "Y"))])
     task = json.loads((run / "task.json").read_text())
     (run / "task.json").write_text(json.dumps({**task, "words": "punctuation"}))
     texts = ["(Paris) “schön”, sagt 🐝.", "", *SENTENCES[:3]]
-    table, output = tmp_path / "texts.jsonl", tmp_path / f"found{ending}"
+    table = tmp_path / "texts.jsonl"
     table.write_text("".join(json.dumps({"t": text, "n": n}) + "\n" for n, text in enumerate(texts)))
-    predict(run, table, output, columns=Columns("t"))
     expected = albert_tf.pipeline(run)(texts)
     assert expected[0] and expected[1] == []
-    found = read_table(output)
+    predict(run, table, tmp_path / "found.jsonl", columns=Columns("t"))
+    found = read_table(tmp_path / "found.jsonl")
     assert found.columns == ("t", "n", "prediction", "score")
-    for row, text, entities in zip(found.rows, texts, expected, strict=True):
-        value = json.loads(row.cells[2]) if ending == ".csv" else row.cells[2]
-        assert row.cells[0] == text and len(value) == len(entities)
+    assert [row.cells[0] for row in found.rows] == texts
+    cells = [row.cells[2] for row in found.rows]
+    for value, text, entities in zip(cells, texts, expected, strict=True):
         for one, other in zip(value, entities, strict=True):
             assert one == {**other, "score": pytest.approx(other["score"], abs=1e-4)}
             assert text[one["start"] : one["end"]] == one["text"]
+    for ending, value_of in ((".csv", json.loads), (".parquet", list)):
+        predict(run, table, tmp_path / f"found{ending}", columns=Columns("t"))
+        rows = read_table(tmp_path / f"found{ending}").rows
+        assert [value_of(row.cells[2]) for row in rows] == cells
     with pytest.raises(InputError, match="text_pair='u'"):
         predict(run, table, tmp_path / "other.jsonl", columns=Columns("t", "u"))
 

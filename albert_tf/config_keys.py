@@ -55,7 +55,7 @@ HUGGING_FACE_KNOWN: Mapping[str, tuple[Any, ...]] = {
 # Keys of Hugging Face's config.json that are read besides those of a network's fields.
 HUGGING_FACE_READ = {
     *("architectures", "id2label", "num_choices", "problem_type", "sentence_objective", "threshold"),
-    *("model_type", "pad_token_id", "tokenizer_class"),
+    *("words", "model_type", "pad_token_id", "tokenizer_class"),
 }
 
 # Keys of Hugging Face's config.json that change no outputs here: types and forms of what is given out, ids

@@ -19,6 +19,7 @@ from albert_tf.utils.checks import (
     make_list_check,
     make_object_check,
 )
+from albert_tf.utils.choices import WORDS
 from albert_tf.utils.errors import InputError, shown
 
 _TEXT, _FLAG, _OBJECT = make_check("str"), make_check("bool"), make_check("Mapping")
@@ -75,6 +76,7 @@ TASK_SCHEMA: dict[str, Check] = {
     "pooling": make_check("str", POOLINGS),
     "sentence_objective": make_check("str", SENTENCE_OBJECTIVES),
     "threshold": _SHARE,
+    "words": make_check("str", WORDS),
 }
 
 _HELD_OUT = make_object_check({"of": _TEXT, "begin": _SHARE, "end": _SHARE, "what": _TEXT})

@@ -28,7 +28,7 @@ from albert_tf.conversion.transfer import Source, check_groups, find_task, with_
 from albert_tf.tokenizer_settings import SENTENCEPIECE
 from albert_tf.tokenizers.input_format import SpecialIds
 from albert_tf.utils.checks import check_choice, check_range, check_type
-from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS
+from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS, WORDS
 from albert_tf.utils.errors import InputError, shown
 from albert_tf.utils.files import read_json, write_json
 
@@ -149,11 +149,11 @@ def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
             check_range("num_choices", choices, at_least=1)
             return {"model": "multiple_choice", "num_choices": choices}
         if any(name.endswith("ForTokenClassification") for name in architectures):
-            # Of elsewhere, trained on tokenised text as all public sets are.
-            is_default = values.get("words", PUNCTUATION_WORDS) == SPACE_WORDS
-            task = {**task, "model": "token_classifier"} | (
-                {} if is_default else {"words": PUNCTUATION_WORDS}
-            )
+            words = values.get("words", PUNCTUATION_WORDS)  # as in the public sets that others train on
+            check_choice("words", words, WORDS)
+            task = {**task, "model": "token_classifier"}
+            if words != SPACE_WORDS:
+                task["words"] = words
         else:
             task |= _problem(values.get("problem_type"), task["num_labels"])
         if "threshold" in values:

@@ -51,11 +51,14 @@ def outcome(prog: str, work: Callable[[], None]) -> int:
     try:
         work()
     except BaseException as error:
-        status = status_of(error)
+        # The signal may come as TensorFlow makes an exception of its own; then only this text is left of it.
+        replaced = re.search(r"REPLACED BY Terminated: (\d+)", str(error))
+        told = Terminated(int(replaced[1])) if replaced else error
+        status = status_of(told)
         if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
             raise
         with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
-            print(f"{prog}: {one_line(error)}", file=sys.stderr)
+            print(f"{prog}: {one_line(told)}", file=sys.stderr)
         return status
     return DONE
 

@@ -52,11 +52,14 @@ def report_error(error: BaseException, prog: str, flags: Collection[str] = ()) -
     >>> report_error(InputError("name another `output`"), "it", ["output"])  # "it: name another --output"
     2
     """
-    status = status_of(error)
+    # The signal may come as TensorFlow makes an exception of its own; then only this text is left of it.
+    replaced = re.search(r"REPLACED BY Terminated: (\d+)", str(error))
+    told = Terminated(int(replaced[1])) if replaced else error
+    status = status_of(told)
     if status is None or os.environ.get("ALBERT_TF_TRACEBACK") == "1":
         raise error
     line = re.sub(
-        r"`(\w+)`", lambda found: f"--{found[1]}" if found[1] in flags else found[0], one_line(error)
+        r"`(\w+)`", lambda found: f"--{found[1]}" if found[1] in flags else found[0], one_line(told)
     )
     with contextlib.suppress(OSError):  # after SIGHUP there is no terminal
         print(f"{prog}: {line}", file=sys.stderr)

@@ -120,7 +120,8 @@ class _Loop:
         try:
             totals = tf.nest.map_structure(float, self.train_step(self.state.iterator, count))
         except tf.errors.OpError:
-            if self.train_step.input_wait and self.save_updates() and self.book is not None:
+            is_saved = self.train_step.input_wait and self.save_updates() and self.state.steps_done > 0
+            if is_saved and self.book is not None:
                 self.book.say(
                     f"the input failed after step {self.state.steps_done}, which is saved in {self.run}"
                 )

@@ -29,6 +29,7 @@ def of_system(number, *names):
         (WorkFailed("NaN"), 1, "NaN"),
         (Preempted("stopped by SIGTERM"), 75, "stopped by SIGTERM"),
         (Terminated(143), 143, "stopped by SIGTERM"),
+        (RuntimeError("MISMATCH: ORIGINAL X REPLACED BY Terminated: 75\n\nAt:\n"), 75, "stopped by SIGTERM"),
         (KeyboardInterrupt("after step 3"), 130, "after step 3"),
     ],
 )

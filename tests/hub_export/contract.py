@@ -46,7 +46,7 @@ def of_preprocessor(module):
         "inputs of the signature": sorted(shapes(inputs).values()),
         "outputs of the signature": sorted(shapes(signature.structured_outputs).values()),
         "one text": sorted(shapes(signature(**{name: tf.constant("a stone")})).values()),
-        "no column": sorted(shapes(signature(**{name: tf.constant([["a"], ["b"]])})).values()),
+        "a column": sorted(shapes(signature(**{name: tf.constant([["a"], ["b"]])})).values()),
         "saved again": _saved_again(module),
     }
     if hasattr(module, "tokenize_with_offsets"):

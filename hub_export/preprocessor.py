@@ -32,7 +32,7 @@ class Preprocessor(Module):
 
     def __init__(self, tokenizer: TextTokenizer, seq_length: int = 128):
         super().__init__()
-        self._seq_length = seq_length
+        self._tokenizer, self._seq_length = tokenizer, seq_length
         self._input_format = tokenizer.vocabulary.input_format
         self.tokenize = Tokenization(tokenizer, tokenizer.tokenize_words)
         self.tokenize_with_offsets = Tokenization(

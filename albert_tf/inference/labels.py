@@ -168,7 +168,12 @@ def _known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
 
 
 def expand_weight(sample_weight: Any, count: int) -> Any:
-    """The weight of each of so many texts, [N], where it is one number; other weights stay as they are."""
+    """Weights of so many texts, [N]: one number is that of each, a list becomes an array, others stay."""
+    if isinstance(sample_weight, list | tuple):
+        sample_weight = np.asarray(sample_weight, np.float32)
+        if sample_weight.shape != (count,):
+            shape = sample_weight.shape
+            raise InputError(f"sample_weight has shape {shape}: it needs a weight of each text, [{count}]")
     if sample_weight is None or np.ndim(sample_weight):
         return sample_weight
     if not isinstance(sample_weight, int | float | np.number) or not 0 <= sample_weight < np.inf:

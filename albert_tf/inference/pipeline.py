@@ -252,7 +252,7 @@ class Pipeline:
         inputs = self._answerer.kind.inputs
         given = {name: f"{name}={shown(value)}" for name, value in fields.items() if name not in inputs}
         if lines := [f"{text}: {_ELSEWHERE[name]}" for name, text in given.items() if name in _ELSEWHERE]:
-            raise InputError("; ".join(lines))
+            raise InputError("; ".join([*lines, *(f"unknown {x}" for x in given if x not in _ELSEWHERE)]))
         check_names(given, (*inputs, "top_k"), ", ".join(given.values()))
 
     def _check_top_k(self, top_k: int) -> None:

@@ -86,6 +86,8 @@ def _record(
     texts = [question, *options] if isinstance(options, list) else []
     if len(texts) < 3 or not all(isinstance(text, str) for text in texts):
         raise InputError(f"{where}: a question needs two or more options, all of them text")
+    if "" in options:
+        raise InputError(f"{where}: options[{options.index('')}]='' is empty: leave it out")
     return ChoiceRecord(
         where, number, group, context, question, tuple(options), _parse_option(label, len(options), where)
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import decimal
 import functools
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,9 +98,13 @@ def _parse_text(value: Any, column: str, where: str) -> str:
 
 def _parse_label(value: Any, column: str, where: str, has_lists: bool) -> str | tuple[str, ...]:
     """A cell of a label, or with `has_lists` of several; an InputError where one of a list is missing."""
-    if has_lists and isinstance(value, str) and value.startswith("["):  # a list in CSV
-        with contextlib.suppress(ValueError):
+    if has_lists and isinstance(value, str) and value.lstrip().startswith("["):  # a list in CSV
+        try:
             value = json.loads(value)
+        except ValueError:  # else a label such as [draft]
+            if re.match(r"\s*\[\s*['\"]", value):
+                problem = f"{shown(value)} under {column!r} is no list in JSON"
+                raise InputError(f'{where}: {problem}: write ["a", "b"], or a|b') from None
     if not has_lists or not isinstance(value, list):
         return _parse_text(value, column, where).strip()  # else a space after one would make another
     if any(map(is_missing, value)):

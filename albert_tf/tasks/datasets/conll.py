@@ -37,8 +37,10 @@ def read_conll(file: str | os.PathLike) -> list[TaggedRecord]:
         words = [(number, _cells(line)) for number, line in group]
         width = width or len(words[0][1])
         for number, cells in words:
-            if len(cells) != width or not (cells[0].strip(" ") and cells[-1].strip()):
-                found = f"{shown(' '.join(cells))} has {len(cells)} columns, and the lines before {width}"
+            if len(cells) != width or not (cells[0] and cells[-1].strip()):
+                counts = f"has {len(cells)} columns, and the lines before {width}"
+                what = counts if len(cells) != width else "lacks a word or a tag"
+                found = f"{shown(' '.join(cells))} {what}"
                 problem = f"{file}:{number}: {found}: each line is a word, other columns and a tag"
                 is_table = table_ending(file) in FORMATS
                 remedy = ", or name the column of plain texts in a table by `text`" if is_table else ""
@@ -57,7 +59,9 @@ def _is_word(line: str) -> bool:
 
 def _cells(line: str) -> list[str]:
     """The columns of a line; of Unicode's spaces only ASCII's blanks end one."""
-    return line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
+    if "\t" in line:
+        return [cell.strip(" ") for cell in line.split("\t")]
+    return [cell for cell in line.split(" ") if cell]
 
 
 def read_tagged(file: str | os.PathLike, needs_labels: bool, columns: Columns | None) -> Sequence[Any]:

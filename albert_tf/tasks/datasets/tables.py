@@ -145,7 +145,7 @@ def _parse_rows(file: str, text: str, separator: str) -> list[Row]:
 
 def _separator_remedy(file: str, names: str) -> str:
     """The end of an error about a CSV whose names are separated by something else; else empty."""
-    is_other = '";"' in names or (";" in names and "," not in names)
+    is_other = '";' in names or ';"' in names or (";" in names and "," not in names)
     is_other &= table_ending(file) == ".csv"
     return ". It is separated by ;: write it with commas, or as .tsv" if is_other else ""
 

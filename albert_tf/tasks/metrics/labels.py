@@ -45,7 +45,7 @@ def _tag_scheme(name: str, expression: str) -> TagScheme:
 
 
 BARE = _tag_scheme("parts alone (B, I)", f"{_PART}(?P<label>)")
-PREFIXES = _tag_scheme("parts before types (B-PER, I-PER)", f"{_PART}{_DASH}{_LABEL}")
+PREFIXES = _tag_scheme("parts before types (B-PER, I-PER)", f"{_PART}{_DASH}(?P<label>.*)")
 SUFFIXES = _tag_scheme("parts after types (PER-B, PER-I)", f"{_LABEL}{_DASH}{_PART}")
 RUNS = TagScheme("types alone, equal ones in a row are one entity (PER)", other="I")
 SINGLE_WORDS = TagScheme("none")

@@ -315,12 +315,14 @@ def test_a_number_weighs_all_texts(fresh):
     model.compile(keras.optimizers.SGD(0.0), **EAGER)
     quiet = {"batch_size": 100, "verbose": 0}
     (once,) = model.fit(TEXTS, LABELS, **quiet).history["loss"]
-    for weight in (2, 2.5, np.float32(0.5)):
+    for weight in (2, 2.5, np.float32(0.5), [3.0] * len(TEXTS)):
         weighted = (TEXTS, LABELS, weight)
         found = model.fit(TEXTS, LABELS, sample_weight=weight, validation_data=weighted, **quiet).history
-        assert [*found["loss"], *found["val_loss"]] == pytest.approx(2 * [once * weight], rel=1e-4)
+        assert [*found["loss"], *found["val_loss"]] == pytest.approx(2 * [once * np.mean(weight)], rel=1e-4)
         loss, _ = model.evaluate(TEXTS, LABELS, sample_weight=weight, **quiet)
-        assert loss == pytest.approx(once * weight, rel=1e-4)
+        assert loss == pytest.approx(once * np.mean(weight), rel=1e-4)
+    with pytest.raises(InputError, match=r"sample_weight has shape \(1,\)"):
+        model.fit(TEXTS, LABELS, sample_weight=[1.0], **quiet)
     for wrong in (-1, np.nan, "2"):
         with pytest.raises(InputError, match=f"sample_weight={wrong!r}"):
             model.fit(TEXTS, LABELS, sample_weight=wrong, **quiet)

@@ -109,6 +109,7 @@ def test_json_lines(tmp_path):
         ({"label": True}, "label True"),
         ({"options": ["tea", 3]}, "options"),
         ({"options": "tea"}, "options"),
+        ({"options": ["tea", "milk", ""]}, r"options\[2\]"),
         ({"context": 3}, "'context'"),
     ],
 )

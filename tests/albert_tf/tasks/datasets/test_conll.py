@@ -26,6 +26,11 @@ def test_columns_between_tabs(file):
     assert [record[1:] for record in records] == [(1, ("New York", "."), ("B-LOC", "O")), (5, ("#",), ("O",))]
 
 
+def test_spaces_around_a_tab_belong_to_no_word(file):
+    records = read_conll(file("-DOCSTART- \tO\n\nAnn \tB-PER\nno\u00a0one\tO\n"))
+    assert [record[1:] for record in records] == [(3, ("Ann", "no\u00a0one"), ("B-PER", "O"))]
+
+
 def test_words_without_tags(file):
     assert [record[1:] for record in read_conll(file("a\nb\n\nc\n"))] == [
         (1, ("a", "b"), None),
@@ -49,7 +54,7 @@ def test_columns_end_at_ascii_blanks_alone(file):
         ("a O\nb\n", ":2: .*'b'"),
         ("a O\n\nb X O\n", ":3: "),
         ("a\tO\n\tO\n", ":2: "),
-        ("a\tO\nb\t\n", ":2: "),
+        ("a\tO\nb\t\n", ":2: .*lacks a word or a tag"),
     ],
 )
 def test_bad_files(file, content, value):

@@ -397,6 +397,7 @@ def test_labels_in_lists(file):
         ({"a": 1}, True, "dict"),
         (b"good", False, "bytes"),
         ([b"good"], True, "bytes"),
+        ("['a', 'b']", True, "JSON"),  # as pandas writes a list
     ],
 )
 def test_labels_of_no_type_that_is_spelled(label, has_lists, value):

@@ -169,6 +169,7 @@ def test_types_alone_beside_an_o_are_runs():
         ("O S-PER", PREFIXES),
         ("O B-PER I-PER B-LOC X", PREFIXES),
         ("O B-I", PREFIXES),
+        ("O B- I-", PREFIXES),
         ("O B I L U", BARE),
         ("O", RUNS),
         ("O PER-B PER-I", SUFFIXES),

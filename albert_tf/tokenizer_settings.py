@@ -10,7 +10,7 @@ from typing import Any
 
 from albert_tf.utils.checks import check_choice, check_type
 from albert_tf.utils.errors import InputError, Missing
-from albert_tf.utils.files import read_json, write_json
+from albert_tf.utils.files import read_json, read_local_bytes, write_json
 
 PathLike = str | os.PathLike[str]
 
@@ -131,7 +131,7 @@ def read_vocabulary(vocabulary: PathLike, kind: str | None = None) -> dict[str, 
             raise InputError(f"{file} is a folder: name the vocabulary in it, such as {file / name}")
         if not file.is_file():
             raise Missing(f"{file}: no such vocabulary file; `albert-tf vocab` trains one")
-    return {name: file.read_bytes() for name, file in files.items()}
+    return {name: read_local_bytes(file) for name, file in files.items()}
 
 
 def fingerprint_of(files: Mapping[str, bytes]) -> str:

@@ -45,7 +45,7 @@ class Preprocessor(Module):
     @tf.function
     def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> dict[str, tf.Tensor]:
         """Each text as one segment: string [B] to int32 [B, S] by name."""
-        text = self._tokenizer.shorten_text(text, self._seq_length)
+        text = self._tokenizer.shorten_text(ensure_text_batch(text), self._seq_length)
         return pack([self.tokenize(text)], self._seq_length, self._input_format)
 
 

@@ -98,7 +98,7 @@ assert len(changed) > 20 and np.mean(changed) > 0.9  # not a bias of keys, whose
 ones = {f"input_{name}": np.ones([2, 8], "int32") for name in ("word_ids", "mask", "type_ids")}
 assert keras.layers.TFSMLayer("demo-output/hub/encoder")(ones)["pooled_output"].shape == (2, 32)
 """,
-    "TextClassifier.from_pretrained(": """
+    'model.save("advert.keras")': """
 import numpy as np
 assert logits.shape == (1, 2) and np.isfinite(logits).all()
 again = albert_tf.TextClassifier.load("advert.keras")

@@ -76,6 +76,9 @@ def load(run_dir: PathLike, step: int | None = None, **kwargs: Any) -> Any:
     return build_model(stored.config, stored.task, stored.read, **kwargs)
 
 
+_SHORTEST = 3  # tokens of an input: one of text, and the special ones around it
+
+
 class StoredModel(NamedTuple):
     """The model of a run directory, its weights not yet read."""
 
@@ -89,7 +92,9 @@ def stored_model(run_dir: PathLike, step: int | None = None) -> StoredModel:
     """The model that `load` builds; arguments and errors are the same."""
     run = opened_run(run_dir)
     config, task = run.config, run.task
-    if (seq_length := task.get("seq_length", 1)) > (most := config.max_position_embeddings):
+    if (seq_length := task.get("seq_length", _SHORTEST)) < _SHORTEST:
+        raise InputError(f"{run.file(TASK)}: seq_length={seq_length} has no place for a token of text")
+    if seq_length > (most := config.max_position_embeddings):
         raise InputError(
             f"{run.file(TASK)}: seq_length={seq_length} is more than the network's {most} positions"
         )

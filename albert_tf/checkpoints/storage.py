@@ -22,6 +22,7 @@ from albert_tf.utils.files import (
     json_object,
     json_text,
     new_directory,
+    read_local_bytes,
     sync,
     writing,
 )
@@ -107,7 +108,7 @@ def entries(folder: str) -> list[str]:
 def read_bytes(path: str) -> bytes:
     """The content of a file; FileNotFoundError if there is none."""
     if is_local(path):
-        return Path(path).read_bytes()
+        return read_local_bytes(path)
     if not exists(path):
         raise FileNotFoundError(f"{path} is missing")
     with tf.io.gfile.GFile(path, "rb") as file:

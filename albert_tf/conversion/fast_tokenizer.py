@@ -22,6 +22,7 @@ from albert_tf.tokenizer_settings import (
 )
 from albert_tf.tokenizers.base import TokenIds
 from albert_tf.tokenizers.byte_level_bpe import BytePairVocabulary
+from albert_tf.utils.checks import check_type
 from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import dump_json, read_json
 
@@ -127,6 +128,9 @@ class FastTokenizer:
             self._typed("pre_tokenizer", "BertPreTokenizer")
             part = self._typed("normalizer", "BertNormalizer")
             lowercase, strips = part["lowercase"], part["strip_accents"]
+            check_type("normalizer.lowercase", "bool", lowercase)
+            check_type("normalizer.strip_accents", "bool | None", strips)
+            check_type("normalizer.handle_chinese_chars", "bool", part["handle_chinese_chars"])
             return {
                 "lowercase": lowercase,
                 "strip_accents": lowercase if strips is None else strips,

@@ -19,6 +19,7 @@ from absl import logging
 from albert_tf.checkpoints.directory import TASK, best_run
 from albert_tf.checkpoints.models import build_model
 from albert_tf.checkpoints.run import check_finite, save, stored_model
+from albert_tf.checkpoints.storage import literal_path
 from albert_tf.conversion import start as starts
 from albert_tf.features import FIRST
 from albert_tf.finetuning.recipes import BALANCED, RECIPES
@@ -220,7 +221,9 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         if Path(path, TASK).is_file():
             raise InputError(f"path={os.fspath(path)!r} is a run: use {cls.__name__}.from_pretrained")
         try:
-            model = keras.models.load_model(os.fspath(path))
+            model = keras.models.load_model(
+                literal_path(str(path)) if Path(path).is_dir() else os.fspath(path)
+            )
         except (TypeError, ValueError) as error:  # of layers that Keras does not know
             raise InputError(f"path={os.fspath(path)!r} holds no {cls.__name__}: {error}") from error
         if not isinstance(model, cls):

@@ -40,7 +40,16 @@ def checked_path(path: Any, argument: str) -> Path:
     """A path that somebody names; an InputError, with the argument's name, if it is none."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise InputError(f"{argument}={shown(path)} is not a path")
+    check_encodable(path)
     return Path(path)
+
+
+def check_encodable(path: str | os.PathLike[str]) -> None:
+    """InputError for a name that is not UTF-8, which TensorFlow cannot take."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{os.fspath(path)!a} is a name that is not UTF-8: rename it") from None
 
 
 @contextlib.contextmanager
@@ -78,6 +87,7 @@ def check_place(path: Path, *, is_folder: bool) -> None:
       OSError: the path, or what it lies in, is of the other kind, or a name is too long; it is named.
       InputError: it is an address such as gs://bucket, which would become a local folder `gs:`.
     """
+    check_encodable(path)
     if address := address_of(path):
         raise InputError(f"{address} is not on this machine: name a local path, and copy from there")
     whole = path.absolute() if is_folder else Path(os.path.realpath(path))  # a link to a file is followed
@@ -204,7 +214,16 @@ def csv_text(rows: Iterable[Iterable[Any]], separator: str = ",", quotes_all: bo
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file; an InputError, with the file's name, if it holds none."""
-    return json_object(path.read_bytes(), path)
+    return json_object(read_local_bytes(path), path)
+
+
+def read_local_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file; an OSError names the file also where `read` fails, as of a bad disk."""
+    with Path(path).open("rb") as file:
+        try:
+            return file.read()
+        except OSError as error:
+            raise OSError(error.errno, f"cannot be read: {error.strerror}", os.fspath(path)) from error
 
 
 def json_object(content: bytes, path: str | os.PathLike[str], *, is_data: bool = False) -> dict[str, Any]:

@@ -69,11 +69,12 @@ def test_the_python_in_it_runs(exported, monkeypatch):
 
 
 def test_folders_of_a_machine_are_not_told(tmp_path):
+    held_out = {"of": "documents", "begin": 0.0, "end": 0.01, "what": "1 % of /the/ text"}
     recipe = {
         "train": ["/home/ada/corpus/*.txt", "more/text.txt"],
         "init_from": "hub:/home/ada/encoder",
         "input": "https://example.org/albert.tar.gz",
-        "held_out": {"what": "1 % of /the/ text", "path": "/home/ada/held"},
+        "held_out": {**held_out, "path": "/home/ada/held"},
         "command": "albert-tf pretrain --train /home/ada/corpus",
     }
     encoder = albert_tf.AlbertEncoder(SMALL)
@@ -83,6 +84,6 @@ def test_folders_of_a_machine_are_not_told(tmp_path):
         "train": ["*.txt", "more/text.txt"],
         "init_from": "hub:encoder",
         "input": "https://example.org/albert.tar.gz",
-        "held_out": {"what": "1 % of /the/ text", "path": "held"},
+        "held_out": {**held_out, "path": "held"},
     }
     assert "ada" not in card and str(tmp_path) not in card

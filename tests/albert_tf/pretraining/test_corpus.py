@@ -32,12 +32,16 @@ def read(monkeypatch, tmp_path):
     return calls
 
 
-def folder_of_prepare(path, *shards):
+TRAIN = "train-00000-of-00001.tfrecord"
+EVAL, OTHER = ("eval-00000-of-00002.tfrecord", "eval-00001-of-00002.tfrecord")
+
+
+def folder_of_prepare(path, *shards, empty=None):
     path.mkdir()
     stats = {"shards": {shard: {} for shard in shards}, "settings": {}, "vocabulary": "", "lowercase": True}
     (path / "stats.json").write_text(json.dumps({**stats, "strip_accents": True}))
     for shard in shards:
-        (path / shard).write_bytes(b"" if "empty" in shard else b"a document")
+        (path / shard).write_bytes(b"" if shard == empty else b"a document")
     return str(path)
 
 
@@ -50,14 +54,14 @@ def made(settings, recipe=None):
 
 
 def test_what_prepare_holds_out_is_evaluated_on_and_not_trained_on(settings, tmp_path, read):
-    folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-0", "eval-1")
+    folder = folder_of_prepare(tmp_path / "a", TRAIN, EVAL, OTHER)
     made(settings(train=[folder], eval=None))
-    assert read == [([folder], None, False), ([f"{folder}/eval-0", f"{folder}/eval-1"], None, False)]
+    assert read == [([folder], None, False), ([f"{folder}/{EVAL}", f"{folder}/{OTHER}"], None, False)]
 
 
 def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch):
     """Also where `prepare` was to hold out documents and none of a small corpus came into that share."""
-    folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-empty")
+    folder = folder_of_prepare(tmp_path / "a", TRAIN, EVAL, empty=EVAL)
     monkeypatch.setattr(corpus_module, "held_out_shares", lambda *_, **__: iter([(HUNDREDTH, "1%")]))
     monkeypatch.setattr(corpus_module, "evaluated_share", lambda share, _: share.at_most(0.001))
     made(settings(train=[folder, "b.txt"], eval=None))
@@ -101,7 +105,7 @@ def test_a_run_that_holds_nothing_out_needs_other_text(settings, read, tmp_path)
     assert [share for _, share, _ in read] == [None, None]
     with pytest.raises(InputError, match=r"--eval 'a b\.txt'"):
         made(settings(eval=None), recipe)
-    folder = folder_of_prepare(tmp_path / "a", "train-0", "eval-0")
+    folder = folder_of_prepare(tmp_path / "a", TRAIN, EVAL)
     assert made(settings(train=[folder], eval=None), recipe) is None
 
 

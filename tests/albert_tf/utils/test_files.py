@@ -16,6 +16,7 @@ from albert_tf.utils.files import (
     check_new,
     check_place,
     new_directory,
+    read_json,
     replace_folder,
     restore_folder,
     whole_file,
@@ -258,3 +259,20 @@ def test_other_errors_stay_as_they_are(error, tmp_path):
     with pytest.raises(type(error)) as caught, writing(tmp_path / "file", tmp_path / ".file"):
         raise error
     assert caught.value is error
+
+
+def test_a_name_that_is_not_utf_8_is_told_before_the_work(tmp_path):
+    for check in (
+        lambda path: files.checked_path(path, "x"),
+        lambda path: files.check_place(path, is_folder=True),
+    ):
+        with pytest.raises(InputError, match="UTF-8"):
+            check(Path(os.fsdecode(bytes(tmp_path) + b"/\xff")))
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file whose reading fails")
+def test_a_file_whose_reading_fails_is_named(tmp_path):
+    (tmp_path / "task.json").symlink_to("/proc/self/mem")
+    with pytest.raises(OSError, match="cannot be read") as caught:
+        read_json(tmp_path / "task.json")
+    assert caught.value.filename == str(tmp_path / "task.json")

@@ -84,7 +84,7 @@ def test_json_lines(tmp_path):
     rows = [
         ROW,
         {**ROW, "label": "A", "more": 3},
-        {"context": "", "question": "", "options": ["", "x"], "label": 0},
+        {"context": "", "question": "", "options": ["y", "x"], "label": 0},
         {**ROW, "label": "0"},
         {**ROW, "label": 1.0},
         {**ROW, "label": " B"},

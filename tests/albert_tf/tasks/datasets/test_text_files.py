@@ -36,7 +36,7 @@ def test_json(file):
     lines = list(read_json_lines(file(b'{"a": 1}\n\n{"b": "\\u2028"}\n')))
     assert lines == [(1, {"a": 1}), (3, {"b": "\u2028"})]
     for content, line in ((b'{"a": 1}\n\n{"a": 1', 3), (b'{"a": 1}\n"a"', 2), (b"[" * 100_000, 1)):
-        with pytest.raises(InputError, match=rf"data\.csv:{line} ") as error:
+        with pytest.raises(InputError, match=rf"data\.csv:{line}\b") as error:
             list(read_json_lines(file(content)))
         assert "\n" not in str(error.value)
         assert len(str(error.value)) < 400

@@ -45,6 +45,8 @@ def test_characters():
 class Words(TextTokenizer):
     """A token a word: its length, and 1, the id of the unknown piece, for words in capitals."""
 
+    kind = "wordpiece"
+
     def __call__(self, texts):
         split = tf.strings.split(texts)
         unknown = tf.strings.regex_full_match(split.values, "[A-Z]+")

@@ -15,6 +15,7 @@ from albert_tf.utils.errors import InputError
 from albert_tf.utils.files import (
     check_new,
     check_place,
+    checked_path,
     new_directory,
     read_json,
     replace_folder,
@@ -262,12 +263,11 @@ def test_other_errors_stay_as_they_are(error, tmp_path):
 
 
 def test_a_name_that_is_not_utf_8_is_told_before_the_work(tmp_path):
-    for check in (
-        lambda path: files.checked_path(path, "x"),
-        lambda path: files.check_place(path, is_folder=True),
-    ):
-        with pytest.raises(InputError, match="UTF-8"):
-            check(Path(os.fsdecode(bytes(tmp_path) + b"/\xff")))
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/\xff"))
+    with pytest.raises(InputError, match="UTF-8"):
+        checked_path(path, "run")
+    with pytest.raises(InputError, match="UTF-8"):
+        check_place(path, is_folder=True)
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file whose reading fails")

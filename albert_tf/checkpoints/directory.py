@@ -227,8 +227,7 @@ class RunDirectory:
         order, lines = best_by(metric), self.metrics()
         best, there = order.step(lines, evaluated_steps(lines)), order.step(lines, steps)
         if there is None:
-            if lines:  # those of a run that was made elsewhere, or saved from Keras, lack nothing
-                _warn(f"{self}: no step with a checkpoint has a {metric}: the newest, {newest}, is used")
+            _warn(f"{self}: no step with a checkpoint has a {metric}: the newest, {newest}, is used")
             return newest
         if best != there:
             _warn(f"{self}: the best step, {best}, has no checkpoint: the next best, {there}, is used")

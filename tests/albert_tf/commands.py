@@ -16,7 +16,7 @@ SECONDS = 240
 
 
 def mistake(capsys, *words) -> str:
-    """The one line that a wrong command line ends in."""
+    """The one line that a wrong command line ends in; warnings of runs without metrics may come before it."""
     try:
         status = cli.run([str(word) for word in words])
     except SystemExit as exit:
@@ -24,9 +24,10 @@ def mistake(capsys, *words) -> str:
     output = capsys.readouterr()
     assert status == 2
     assert output.out == ""
-    assert output.err.count("\n") == 1, output.err
-    assert output.err.startswith("albert-tf")
-    return output.err
+    lines = [line for line in output.err.splitlines() if "no step with a checkpoint has" not in line]
+    assert len(lines) == 1, output.err
+    assert lines[0].startswith("albert-tf")
+    return f"{lines[0]}\n"
 
 
 def pretraining(corpus, vocabulary, output, config=TINY, /, **changes) -> list[str]:

@@ -11,6 +11,8 @@ import albert_tf
 from hub_export.export import export
 from tests.tiny import TINY
 
+collect_ignore = ["garden_exporter.py"]  # which Model Garden's own environment runs
+
 # Large weights and a live dropout: a tensor that is mixed up or left out shows.
 CONFIG = TINY.replace(initializer_range=0.2, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
 LENGTH = 24

@@ -87,6 +87,12 @@ assert len(losses) == 3 and np.isfinite(losses).all()
 texts = tf.constant(["Buy a function!"])
 np.testing.assert_allclose(again.predict(texts), classifier.predict(texts), atol=1e-6)
 """,
+    "bert_pack_inputs, arguments=": """
+assert inputs["input_word_ids"].shape.as_list() == [None, 64]
+""",
+    "GridSearchCV(": """
+assert len(out_of_fold) == len(texts) and search.best_params_["learning_rate"] in (1e-5, 3e-5)
+""",
     "class HubLayer(": """
 import numpy as np
 texts = tf.constant(["A function is an object.", "Buy now!"])

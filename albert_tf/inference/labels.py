@@ -173,7 +173,7 @@ def expand_weight(sample_weight: Any, count: int) -> Any:
         sample_weight = np.asarray(sample_weight, np.float32)
         if sample_weight.shape != (count,):
             shape = sample_weight.shape
-            raise InputError(f"sample_weight has shape {shape}: it needs a weight of each text, [{count}]")
+            raise InputError(f"sample_weight has shape {[*shape]}: it needs a weight of each text, [{count}]")
     if sample_weight is None or np.ndim(sample_weight):
         return sample_weight
     if not isinstance(sample_weight, int | float | np.number) or not 0 <= sample_weight < np.inf:

@@ -47,7 +47,8 @@ def keep_ends(
         kept = tf.where(is_whole, whole, tf.strings.join(parts))
         return tf.tensor_scatter_nd_update(text, tf.where(is_long), kept)
 
-    return tf.cond(tf.reduce_any(is_long), cut, lambda: text)
+    kept = tf.cond(tf.reduce_any(is_long), cut, lambda: text)
+    return tf.reshape(kept, tf.shape(text))  # a static B stays one, which a condition loses
 
 
 def _end(

@@ -29,6 +29,7 @@ from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.datasets.glue import GLUE, read_glue_split
 from albert_tf.tasks.examples.batches import task_batches
 from albert_tf.tasks.examples.rows import TokenRows
+from albert_tf.tokenizers.kinds import open_tokenizer
 from albert_tf.training.train_step import Batch, TrainStep
 
 TASK = "sst-2"
@@ -48,7 +49,7 @@ def main() -> None:
     )
     records = read_glue_split(TASK, flags.data, "train")
     kind = Classification({"labels": GLUE[TASK].labels})
-    rows = kind.encode(records, albert_tf.Tokenizer(flags.vocabulary), True).rows
+    rows = kind.encode(records, open_tokenizer(flags.vocabulary), True).rows
     counts, batches = epoch(rows, flags.batch_size)
     seconds = timed(trainer(flags.preset), batches, flags.rounds)
     show(counts, seconds, flags.batch_size)

@@ -116,7 +116,8 @@ def timed(work: Callable[[], int]) -> Turn:
     """A turn of some work, which returns how many tokens it was."""
     started, cpu_started = time.perf_counter(), sum(os.times()[:4])
     tokens = work()
-    return Turn(tokens / (time.perf_counter() - started), tokens / (sum(os.times()[:4]) - cpu_started))
+    seconds, by_processor = time.perf_counter() - started, sum(os.times()[:4]) - cpu_started
+    return Turn(tokens / seconds, tokens / max(by_processor, 0.01))  # the kernel counts in hundredths
 
 
 def sentencepiece_turn(text: list[str], vocabulary: str) -> Callable[[], Turn]:

@@ -116,7 +116,7 @@ assert answers[0]["label"] in ("advert", "article") and 0.5 <= answers[0]["score
 import numpy as np
 assert np.isfinite(history.history["loss"]).all() and len(history.history["val_auc"]) >= 3
 """,
-    "TextEstimator(": """
+    "cross_val_score(": """
 assert estimator.classes_.tolist() == [0, 1] and estimator.predict(["Only today!"])[0] in (0, 1)
 """,
     "ids = tokenizer([": """

@@ -11,6 +11,7 @@ from albert_tf.distillation.targets import SoftLabels, SoftTargets
 from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
 from albert_tf.recipes import RECIPES, PretrainingRecipe, QuestionSettings
 from albert_tf.startup import quiet_start
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 from albert_tf.training.settings import LoopSettings
 from albert_tf.utils.errors import InputError
 
@@ -78,9 +79,10 @@ def _pretrain(flags: argparse.Namespace) -> None:
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
     is_begun = RunDirectory(flags.output, "output").is_begun
     (size,) = pretrain.sizes_given(flags, is_begun=is_begun)
+    tokenizer = {**teacher.tokenizer, **shared.tokenizer_given(flags)}
     settings = Distillation(
         **shared.run_given(flags),
-        **{**teacher.tokenizer, **shared.tokenizer_given(flags)},
+        **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},
         **{name: getattr(flags, name) for name in ("teacher", "train", "eval")},
         vocabulary=flags.vocabulary or teacher.vocabulary or "",
         config=size.config,

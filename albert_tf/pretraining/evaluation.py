@@ -20,6 +20,7 @@ from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
 from albert_tf.pretraining.settings import read_recipe
 from albert_tf.recipes import ExampleSettings
+from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
 from albert_tf.training.metrics import evaluator
 from albert_tf.training.train_step import Batch
 from albert_tf.utils.checks import check_range
@@ -75,7 +76,9 @@ def evaluate_run(
     changes["sentence_objective"] = model.sentence_objective
     settings = changed(read_recipe(run).examples, **changes)
     model.config.check_length(settings.seq_length, f"{run} has no more positions")
-    options: dict[str, Any] = {**flat(settings), **run.tokenizer, "shuffle": False, "repeat": False}
+    # The vocabulary in the run remembers its further settings.
+    tokenizer = {name: run.tokenizer[name] for name in TOKENIZER_DEFAULTS}
+    options: dict[str, Any] = {**flat(settings), **tokenizer, "shuffle": False, "repeat": False}
     made_with = (to_evaluate_on(inputs), run.vocabulary, batch_size)
     once = functools.partial(pretraining_dataset, *made_with, **options)
     dataset = functools.reduce(tf.data.Dataset.concatenate, (once(seed=seed) for seed in range(passes)))

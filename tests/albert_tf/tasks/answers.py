@@ -24,7 +24,9 @@ def assert_answered(signatures, records, predictions):
 def _answers(signatures, records):
     match records[0]:
         case TaggedRecord():
-            name, inputs = "tag", {"text": [" ".join(record.words) for record in records]}
+            width = max(len(record.words) for record in records)
+            words = [[*record.words, *[""] * (width - len(record.words))] for record in records]
+            name, inputs = "tag_words", {"words": words}
         case QuestionRecord():
             name, inputs = "answer", _columns(records, "question", "context")
         case ChoiceRecord():
@@ -34,7 +36,7 @@ def _answers(signatures, records):
         case _:
             name, inputs = "serving_default", _columns(records, "text")
     found = signatures[name](**{key: tf.constant(values) for key, values in inputs.items()})
-    arrays = {key: tensor.numpy() for key, tensor in found.items() if key != "labels" or name == "tag"}
+    arrays = {key: tensor.numpy() for key, tensor in found.items() if key != "labels" or name == "tag_words"}
     return [{key: array[row] for key, array in arrays.items()} for row in range(len(records))]
 
 

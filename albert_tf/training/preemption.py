@@ -53,5 +53,5 @@ class PreemptionNotice(contextlib.ExitStack):
         """The exception to raise once all is saved: after which step, and where."""
         if self.given == signal.SIGINT:
             return KeyboardInterrupt(f"interrupted {where}")
-        assert self.given is not None
-        return Preempted(f"stopped by {self.given.name} {where}")
+        by = "a signal to another host" if self.given is None else self.given.name
+        return Preempted(f"stopped by {by} {where}")

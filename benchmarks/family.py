@@ -148,7 +148,7 @@ def compare(flags: argparse.Namespace) -> None:
     print(f"| {columns.replace('|', ' | ')} |\n{'|---' * len(columns.split('|'))}|")
     for name in flags.shapes:
         speed = speeds[name]
-        steps = round(flags.minutes * 60 / speed["seconds"])
+        steps = max(1, round(flags.minutes * 60 / speed["seconds"]))
         below, accuracies = [], []
         for seed in flags.seeds:
             run = run_of(output, name, flags.minutes, seed)

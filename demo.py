@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.startup import quiet_start
+from albert_tf.process import quiet_start
 
 with quiet_start():
     import tensorflow as tf
@@ -31,9 +31,9 @@ with quiet_start():
 
     import hub_export.__main__
     from albert_tf import cli
-    from albert_tf.raw_text.checks import check_text_files
-    from albert_tf.tokenizers import Vocabulary
-    from albert_tf.utils.errors import InputError
+    from albert_tf.errors import InputError
+    from albert_tf.text.files import check_text_files
+    from albert_tf.text.sentencepiece import SentencePieceVocabulary
 
 OUTPUT = Path("demo-output")
 VOCAB_SIZE = 2000
@@ -208,7 +208,7 @@ def fill_mask(folder: Path, vocabulary: Path, before: str, after: str) -> list[t
     position = 1 + left.row_lengths()[0]  # behind [CLS]
     masked = {**inputs, "masked_lm_positions": tf.reshape(tf.cast(position, tf.int32), [1, 1])}
     best = tf.math.top_k(tf.nn.softmax(encoder.mlm(masked)["mlm_logits"][0, 0]), k=5)
-    pieces = Vocabulary.from_file(vocabulary).pieces
+    pieces = SentencePieceVocabulary.from_file(vocabulary).pieces
     return [(pieces[i], p) for i, p in zip(best.indices.numpy(), best.values.numpy(), strict=True)]
 
 

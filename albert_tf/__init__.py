@@ -28,18 +28,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from albert_tf import optimization
-    from albert_tf.checkpoints import load, save
     from albert_tf.config import PRESETS, AlbertConfig
-    from albert_tf.data import pretraining_dataset
+    from albert_tf.data.dataset import pretraining_dataset
     from albert_tf.inference.pipeline import pipeline
     from albert_tf.inference.text_classifier import TextClassifier
     from albert_tf.models.encoder import AlbertEncoder
-    from albert_tf.models.parameters import parameter_count
-    from albert_tf.models.pooled_models import AlbertClassifier, AlbertMultipleChoice
+    from albert_tf.models.sharing import parameter_count
     from albert_tf.models.span_labeler import AlbertSpanLabeler
-    from albert_tf.models.task_models import AlbertPretrainer, AlbertTokenClassifier
-    from albert_tf.tasks.metrics.squad import squad_scores
-    from albert_tf.tokenizers import Tokenizer, pack
+    from albert_tf.models.task_models import (
+        AlbertClassifier,
+        AlbertMultipleChoice,
+        AlbertPretrainer,
+        AlbertTokenClassifier,
+    )
+    from albert_tf.runs.load_save import load, save
+    from albert_tf.tasks.squad_metrics import squad_scores
+    from albert_tf.text.packing import pack
+    from albert_tf.text.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
 
@@ -47,18 +52,18 @@ __version__ = "0.1.0"
 # and a command can hold back what it says when it starts.
 _NAMES_IN = {
     "config": "PRESETS AlbertConfig",
-    "tokenizers": "Tokenizer pack",
-    "data": "pretraining_dataset",
+    "text.tokenizer": "Tokenizer",
+    "text.packing": "pack",
+    "data.dataset": "pretraining_dataset",
     "models.encoder": "AlbertEncoder",
-    "models.task_models": "AlbertPretrainer AlbertTokenClassifier",
-    "models.pooled_models": "AlbertClassifier AlbertMultipleChoice",
+    "models.task_models": "AlbertPretrainer AlbertTokenClassifier AlbertClassifier AlbertMultipleChoice",
     "models.span_labeler": "AlbertSpanLabeler",
     "inference.text_classifier": "TextClassifier",
     "inference.pipeline": "pipeline",
-    "checkpoints": "load save",
-    "models.parameters": "parameter_count",
+    "runs.load_save": "load save",
+    "models.sharing": "parameter_count",
     "optimization": "optimization",
-    "tasks.metrics.squad": "squad_scores",
+    "tasks.squad_metrics": "squad_scores",
 }
 _MODULE_OF = {name: f"albert_tf.{module}" for module, names in _NAMES_IN.items() for name in names.split()}
 __all__ = ["__version__", *_MODULE_OF]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from albert_tf.cli import COMMANDS, run
-from albert_tf.startup.exits import RESUME, TERMINATED
-from albert_tf.startup.signals import end_in_order
+from albert_tf.process import end_in_order
+from albert_tf.program import RESUME, TERMINATED
 
 
 def main() -> None:

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.config_keys import of_google_bert, our_fields
-from albert_tf.utils.checks import check_choice, check_range, check_type
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import json_text, read_json
+from albert_tf.config_formats import of_google_bert, our_fields
+from albert_tf.errors import InputError, check_choice, check_range, check_type
+from albert_tf.io import json_text, read_local_json
 
-ACTIVATIONS = ("gelu", "gelu_erf", "relu", "tanh", "linear")
+ACTIVATION_NAMES = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 POOLERS = ("tanh", "relu", "none")
 SHARINGS = ("all", "attention", "ffn", "none")
 
@@ -95,7 +94,7 @@ class AlbertConfig:
                 check_range(field.name, value, at_least=0, below=1)
         for name in ("initializer_range", "layer_norm_eps"):
             check_range(name, getattr(self, name), above=0, below=float("inf"))
-        check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
+        check_choice("hidden_act", self.hidden_act, ACTIVATION_NAMES)
         check_choice("sharing", self.sharing, SHARINGS)
         check_choice("pooler", self.pooler, POOLERS)
         self._check_agreement()
@@ -172,7 +171,7 @@ class AlbertConfig:
 
         A file called `bert_config.json` is google-research/bert's.
         """
-        values = read_json(Path(path))
+        values = read_local_json(Path(path))
         try:
             return cls.from_dict(of_google_bert(values) if Path(path).name == GOOGLE_BERT_FILE else values)
         except ValueError as error:

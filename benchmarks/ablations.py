@@ -19,10 +19,10 @@ import learning
 import smoke
 
 import albert_tf
-from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.run import stored_model
-from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.training.metrics import evaluator, term_metrics
+from albert_tf.pretraining.loss import pretraining_loss_fn
+from albert_tf.runs.build_model import build_model
+from albert_tf.runs.load_save import open_stored_model
+from albert_tf.training.loss_evaluation import evaluator, loss_metrics
 
 # Lan et al. 2020, Table 5: accuracies in per cent of masked tokens, of next sentences, of sentence order.
 PAPER_OBJECTIVES = {"none": (54.9, 52.4, 53.3), "nsp": (54.5, 90.5, 52.0), "sop": (54.0, 78.9, 86.5)}
@@ -76,7 +76,7 @@ def print_sharings(output: Path, held_out: str) -> None:
     for sharing, (millions, score) in PAPER_SHARINGS.items():
         run = run_of(output, "sop", sharing)
         ours = figures(run, held_out, "sop")
-        total = albert_tf.parameter_count(stored_model(run).config)["total"]
+        total = albert_tf.parameter_count(open_stored_model(run).config)["total"]
         shares = [f"{ours[name]:.1%}" for name in ("mlm_accuracy", "sop_accuracy")]
         row(sharing, f"{total:,}", f"{ours['mlm_loss']:.3f}", *shares, f"{millions} M", score)
 
@@ -88,7 +88,7 @@ def row(*cells: object) -> None:
 
 def figures(run: Path, held_out: str, asked: str) -> dict[str, float]:
     """A run's figures on held-out text, its sentence head asked as if `asked` were its objective."""
-    stored = stored_model(run)
+    stored = open_stored_model(run)
     model = build_model(stored.config, {**stored.task, "sentence_objective": asked}, stored.read)
     batches = albert_tf.pretraining_dataset(
         held_out,
@@ -98,7 +98,7 @@ def figures(run: Path, held_out: str, asked: str) -> dict[str, float]:
         shuffle=False,
         repeat=False,
     )
-    return term_metrics(evaluator(model, pretraining_objective(asked))(batches))
+    return loss_metrics(evaluator(model, pretraining_loss_fn(asked))(batches))
 
 
 if __name__ == "__main__":

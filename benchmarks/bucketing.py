@@ -23,13 +23,13 @@ import smoke
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.finetuning.recipes import RECIPES
+from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES
 from albert_tf.optimization import create_optimizer
+from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.datasets.glue import GLUE, read_glue_split
-from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.tokenizers.kinds import open_tokenizer
+from albert_tf.tasks.examples import TokenizedExamples
+from albert_tf.tasks.glue import GLUE, read_glue_split
+from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.train_step import Batch, TrainStep
 
 TASK = "sst-2"
@@ -42,7 +42,9 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="folder of SST-2")
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model")
     parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
-    parser.add_argument("--batch_size", type=int, default=RECIPES[TASK].batch_size, help="(the paper's)")
+    parser.add_argument(
+        "--batch_size", type=int, default=FINETUNING_RECIPES[TASK].batch_size, help="(the paper's)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="updates at each length (3)")
     flags = smoke.read_flags(
         parser, data=smoke.sst2, vocabulary=smoke.vocabulary, preset=smoke.PRESET, rounds=1
@@ -55,7 +57,7 @@ def main() -> None:
     show(counts, seconds, flags.batch_size)
 
 
-def epoch(rows: TokenRows, batch_size: int) -> tuple[dict[int, int], dict[int, Batch]]:
+def epoch(rows: TokenizedExamples, batch_size: int) -> tuple[dict[int, int], dict[int, Batch]]:
     """How many batches of each length an epoch has, and a batch of each; that of PADDED is not of buckets."""
     counts: collections.Counter[int] = collections.Counter()
     examples: dict[int, Batch] = {}
@@ -69,7 +71,7 @@ def epoch(rows: TokenRows, batch_size: int) -> tuple[dict[int, int], dict[int, B
 
 def trainer(preset: str) -> Callable[[Batch], tf.Tensor]:
     """An update of a new classifier, as the engine computes it."""
-    config = RECIPES[TASK].network(albert_tf.PRESETS[preset])
+    config = FINETUNING_RECIPES[TASK].network(albert_tf.PRESETS[preset])
     model = albert_tf.AlbertClassifier(config, num_labels=2, fused=True)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=1000, num_warmup_steps=100)
     optimizer.build(model.trainable_variables)

@@ -31,7 +31,7 @@ import smoke
 from albert_tf import AlbertConfig
 from albert_tf.pretraining.budget import ONE_MACHINE
 from albert_tf.pretraining.evaluation import evaluate_run
-from albert_tf.pretraining.settings import read_recipe
+from albert_tf.pretraining.pretraining_settings import read_recipe
 
 TWO_LAYERS = ONE_MACHINE[1].config
 MASKS = {"seq_length": 128, "masked_lm_prob": 0.15, "max_ngram": 3}  # all are asked the same

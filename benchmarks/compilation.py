@@ -18,7 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.pretraining.loss import pretraining_loss_fn
 from benchmarks import smoke
 from benchmarks.update import random_batch
 
@@ -34,7 +34,7 @@ def main() -> None:
         vocab_size=VOCABULARY, num_hidden_layers=4, hidden_size=256, num_attention_heads=4,
         intermediate_size=1024,
     )  # fmt: skip
-    model, objective = albert_tf.AlbertPretrainer(config), pretraining_objective("sop")
+    model, objective = albert_tf.AlbertPretrainer(config), pretraining_loss_fn("sop")
     batch = {name: tf.constant(x) for name, x in random_batch(BATCH, LENGTH, VOCABULARY).items()}
 
     @tf.function(autograph=False, jit_compile=True)

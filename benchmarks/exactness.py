@@ -22,7 +22,7 @@ import tf_keras as keras
 
 import albert_tf
 from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.training.train_step import TrainStep
 from benchmarks import smoke
 from benchmarks.update import random_batch
@@ -75,7 +75,7 @@ def trained(
     )  # fmt: skip
     names = [f"CPU:{index}" for index in range(replicas)]
     strategy = tf.distribute.MirroredStrategy(names) if replicas > 1 else tf.distribute.get_strategy()
-    objective = pretraining_objective("sop", fused=fused)
+    objective = pretraining_loss_fn("sop", fused=fused)
     data = tf.data.Dataset.from_tensors(random_batch(BATCH, LENGTH, VOCABULARY)).repeat()
     with strategy.scope():
         model = albert_tf.AlbertPretrainer(config, remat=remat, fused=fused)

@@ -21,14 +21,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import smoke
 
-from albert_tf.checkpoints.directory import RunDirectory, best_run
-from albert_tf.checkpoints.growth import grown_from
-from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.run import save
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.exits import exit_report
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuning_settings import Finetuning
+from albert_tf.finetuning.reports import exit_report
+from albert_tf.runs.build_model import build_model
+from albert_tf.runs.load_save import save
+from albert_tf.runs.run_directory import RunDirectory, best_run
+from albert_tf.runs.warm_start import warm_start_from
 
 BATCHES = (1, 32)
 
@@ -84,7 +84,7 @@ def deepened(run: str, config: str, output: Path) -> Path:
     if not output.exists():
         origin, task = best_run(run), {"model": "encoder"}
         network = AlbertConfig.from_json_file(config).replace(vocab_size=origin.config.vocab_size)
-        model = build_model(network, task, grown_from(origin, network, task).read)
+        model = build_model(network, task, warm_start_from(origin, network, task).read)
         save(model, output, origin.vocabulary, tokenizer=RunDirectory(run).tokenizer)
     return output
 

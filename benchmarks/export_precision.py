@@ -22,14 +22,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
-from albert_tf.checkpoints.run import load
-from albert_tf.data import pretraining_dataset
+from albert_tf.constants import MLM_WEIGHTS
+from albert_tf.data.dataset import pretraining_dataset
 from albert_tf.data.sources import to_evaluate_on
-from albert_tf.features import MLM_WEIGHTS
-from albert_tf.pretraining.settings import read_recipe
-from albert_tf.utils.records import flat
-from hub_export.precision import in_dtype
+from albert_tf.pretraining.pretraining_settings import read_recipe
+from albert_tf.runs.load_save import load
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.settings import flatten_record
+from hub_export.export import cast_model
 
 ROWS, LENGTH, PREDICTIONS = 4, 128, 20
 TEXT_ROWS, TEXT_BATCHES = 32, 16
@@ -53,7 +53,7 @@ def main() -> None:
     else:
         model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[flags.preset])
         batches = [random_batch(model.config.vocab_size)]
-    narrow = in_dtype(model, "bfloat16")
+    narrow = cast_model(model, "bfloat16")
     pairs = [(answers(model, batch), answers(narrow, batch)) for batch in batches]
     print("| output | largest value | largest difference |\n|---|---|---|")
     for name in OUTPUTS:
@@ -97,7 +97,7 @@ def held_out(run: str, text: str) -> tf.data.Dataset:
         seed=0,
         shuffle=False,
         repeat=False,
-        **flat(read_recipe(Path(run)).examples),
+        **flatten_record(read_recipe(Path(run)).examples),
         **RunDirectory(run).tokenizer,
     ).take(TEXT_BATCHES)
 

@@ -39,12 +39,12 @@ import smoke
 import transfer
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.reports import best_figures
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
 from albert_tf.pretraining.evaluation import evaluate_run
-from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks.columns import Columns
 
 VOCABULARY_SIZE = 8000
 ALBERT = albert_tf.AlbertConfig(

@@ -75,7 +75,7 @@ def main() -> None:
 
 def print_speed(text: list[str], vocabulary: str, rounds: int, tasks: list[str]) -> None:
     """The table of rates."""
-    from albert_tf.preprocessing.prepare import prepare
+    from albert_tf.data.prepare import prepare
 
     print("| what | rounds | million tokens/s | SentencePiece's | ratio | from … to | by processors' time |")
     print("|---|---|---|---|---|---|---|")
@@ -155,7 +155,7 @@ def batches_turn(inputs: list[str] | str, vocabulary: str) -> Callable[[], Turn]
 
 def prepare_turn(text: str, vocabulary: str, folder: str, task: str) -> Callable[[], Turn]:
     """`prepare` from its start to its end."""
-    from albert_tf.preprocessing.prepare import prepare
+    from albert_tf.data.prepare import prepare
 
     numbers = itertools.count()
 
@@ -221,7 +221,7 @@ def proportional_kilobytes(process: int) -> int:
 def print_peak(task: str, text: str, vocabulary: str) -> None:
     """Does a task once and prints the megabytes of this process' largest resident set."""
     import albert_tf
-    from albert_tf.preprocessing.prepare import prepare
+    from albert_tf.data.prepare import prepare
 
     prepared = f"{text}.prepared"
     if task in BEAM_OPTIONS:

@@ -28,7 +28,7 @@ import albert_tf
 from albert_tf import cli
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.training import loop
-from albert_tf.training.logbook import Logbook
+from albert_tf.training.metrics_logger import MetricsLogger
 
 VOCABULARY_SIZE = 4000
 CONFIG = albert_tf.AlbertConfig(
@@ -63,7 +63,7 @@ def main() -> None:
     vocabulary, prepared = prepare(flags.text, flags.output)
     run = flags.output / "run"
     seconds: dict[str, float] = {}
-    for owner, name in ((loop, "write_checkpoint"), (loop, "delete_checkpoint"), (Logbook, "record")):
+    for owner, name in ((loop, "write_checkpoint"), (loop, "delete_checkpoint"), (MetricsLogger, "record")):
         setattr(owner, name, timed(getattr(owner, name), name, seconds))
     started = time.monotonic()
     pretrain(run, prepared, vocabulary, steps=flags.steps, seed=flags.seed)

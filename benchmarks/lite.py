@@ -75,8 +75,8 @@ def main() -> None:
 
 def prepared(flags: argparse.Namespace, folder: Path) -> list[str]:
     """Writes runs, exports and texts; returns the rows that can be measured."""
-    from albert_tf.checkpoints.directory import RunDirectory
     from albert_tf.conversion.convert import convert
+    from albert_tf.runs.run_directory import RunDirectory
     from hub_export.export import export
 
     runs = {"run": flags.run, "exits": flags.exits, "shallow": flags.shallow}
@@ -110,7 +110,7 @@ def write_random(flags: argparse.Namespace, folder: Path) -> dict[str, Path]:
 
     import albert_tf
     from albert_tf.config import AlbertConfig
-    from albert_tf.tokenizers.kinds import open_tokenizer
+    from albert_tf.text.tokenizer import open_tokenizer
 
     task = {"task": "sst-2", "labels": LABELS, "seq_length": 128}
     config = (
@@ -135,13 +135,13 @@ def write_random(flags: argparse.Namespace, folder: Path) -> dict[str, Path]:
 def write_shallow(run: Path, output: Path) -> Path:
     """The weights of a run in a network of half its layers."""
     import albert_tf
-    from albert_tf.checkpoints.directory import best_run
-    from albert_tf.checkpoints.growth import grown_from
-    from albert_tf.checkpoints.models import build_model
+    from albert_tf.runs.build_model import build_model
+    from albert_tf.runs.run_directory import best_run
+    from albert_tf.runs.warm_start import warm_start_from
 
     origin = best_run(run)
     config = origin.config.replace(num_hidden_layers=-(-origin.config.num_hidden_layers // 2))
-    model = build_model(config, origin.task, grown_from(origin, config, origin.task).read)
+    model = build_model(config, origin.task, warm_start_from(origin, config, origin.task).read)
     albert_tf.save(model, output, origin.vocabulary, tokenizer=origin.tokenizer, task=origin.task)
     return output
 
@@ -184,9 +184,8 @@ def measured(row: str, folder: Path) -> dict[str, Any]:
 
 def our_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tuple[Answer, float, Path]:
     """A function from texts to labels, memory before it was loaded, and the folder of its files."""
-    import tensorflow as tf
-
     import albert_tf.tokenizers  # registers the ops of TF Text
+    import tensorflow as tf
 
     tf.function(lambda x: tf.nn.gelu(x))(tf.ones([2, 2]))  # what TensorFlow itself needs is there before
     before = resident()

@@ -21,10 +21,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import smoke
 import transfer
 
-from albert_tf.finetuning.runs import finetune_runs
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.trained import read_trained
-from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.finetuning.finetune import finetune_runs
+from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.finetuning.finetuning_settings import Finetuning
+from albert_tf.tasks.columns import Columns
 
 WAYS = {
     "truncate": {"long": "truncate"},
@@ -89,7 +89,7 @@ def main() -> None:
 
 def measured(run: Path, records: list) -> tuple[float, float]:
     """The accuracy of a run on records, and the milliseconds of a prediction."""
-    trained = read_trained(run)
+    trained = load_finetuned(run)
     predictions = trained.predicted(records).predictions
     started = time.perf_counter()
     trained.predicted(records)

@@ -18,8 +18,7 @@ from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.training.saver import export_meta_graph
 
 from albert_tf import PRESETS, AlbertEncoder
-from albert_tf.features import ENCODER_INPUTS
-from albert_tf.utils.choices import POLICIES
+from albert_tf.constants import ENCODER_INPUTS, POLICIES
 from benchmarks import smoke
 
 ROWS, LENGTH = 32, 128

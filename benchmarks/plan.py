@@ -5,7 +5,7 @@
 
 Trains a network for two updates on random tokens as `pretrain` does on a CPU, by LAMB, in a fresh process
 for each case. Prints a row each as Markdown: the peak of resident memory above what is resident once
-TensorFlow is imported, and what the arithmetic of `albert_tf.analysis.plan` says. The largest case takes
+TensorFlow is imported, and what the arithmetic of `albert_tf.analysis.run_plan` says. The largest case takes
 about 8 GB.
 """
 
@@ -67,7 +67,7 @@ def main() -> None:
 def predicted(preset: str, rows: int, length: int, settings: dict[str, Any]) -> float:
     """Bytes by arithmetic."""
     from albert_tf import PRESETS
-    from albert_tf.analysis.plan import Update, memory_of
+    from albert_tf.analysis.run_plan import Update, memory_of
 
     sizes = {"batch_size": rows, "seq_length": length, "predictions": PREDICTIONS}
     return memory_of(Update(config=PRESETS[preset], **sizes, **settings)).peak

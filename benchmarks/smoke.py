@@ -74,7 +74,7 @@ def text() -> Path:
 @functools.cache
 def vocabulary() -> Path:
     """A SentencePiece model of that text."""
-    from albert_tf.tokenizers import train_vocabulary
+    from albert_tf.text.vocabulary_training import train_vocabulary
 
     train_vocabulary(text(), path := folder("spiece.model"), vocab_size=_VOCABULARY_SIZE)
     return path

@@ -27,15 +27,14 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
 
-from albert_tf.checkpoints import RunDirectory
-from albert_tf.features import POOLINGS
+from albert_tf.constants import POOLINGS
+from albert_tf.finetuning.finetune import SUMMARY_FILE, finetune, finetune_runs
+from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.reports import best_figures
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.runs import SUMMARY, finetune_runs
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.glue import read_glue_split
-from albert_tf.tasks.examples.records import TextRecord
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.glue import read_glue_split
+from albert_tf.tasks.records import TextRecord
 
 REVIEWS = 2400  # of IMDB
 FEW = 2000  # of SST-2
@@ -170,7 +169,7 @@ def chosen_rate(rates: Sequence[float], settings: Settings, output: Path) -> flo
 def tested(flags: argparse.Namespace, settings: Finetuning) -> list[float]:
     """The accuracies of the seeds on the test data."""
     finetune_runs(settings, flags.seeds)
-    summary = json.loads((Path(settings.output) / SUMMARY).read_text(encoding="utf-8"))
+    summary = json.loads((Path(settings.output) / SUMMARY_FILE).read_text(encoding="utf-8"))
     return [figures["accuracy"] for figures in summary["runs"].values()]
 
 

@@ -114,10 +114,10 @@ def train(
     import tf_keras as keras
 
     import albert_tf
+    from albert_tf.constants import POLICIES
     from albert_tf.optimization import create_optimizer
-    from albert_tf.pretraining.objective import pretraining_objective
+    from albert_tf.pretraining.loss import pretraining_loss_fn
     from albert_tf.training.train_step import TrainStep
-    from albert_tf.utils.choices import POLICIES
 
     keras.utils.set_random_seed(1)
     imported = resident()
@@ -133,7 +133,7 @@ def train(
         num_hidden_layers=options.layers, sharing=options.sharing
     )
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    objective = pretraining_objective("sop", fused=bool(fused))
+    objective = pretraining_loss_fn("sop", fused=bool(fused))
     data = tf.data.Dataset.from_tensors(
         random_batch(options.batch_size, options.seq_length, config.vocab_size)
     ).repeat()

@@ -6,14 +6,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from albert_tf.startup import OneLineParser, quiet_start, run_program
-from albert_tf.startup.exits import TERMINATED
-from albert_tf.startup.signals import end_in_order
-from albert_tf.utils.choices import EXPORT_RUNTIMES, PRECISIONS
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_place
+from albert_tf.constants import EXPORT_RUNTIMES, PRECISIONS
+from albert_tf.errors import InputError
+from albert_tf.io import check_place
+from albert_tf.process import end_in_order, quiet_start
+from albert_tf.program import TERMINATED, OneLineParser, run_program
 
-DESCRIPTION = (
+PROGRAM_DESCRIPTION = (
     "Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, OUTPUT/serving/VERSION, "
     "a model for TF Serving, and OUTPUT/README.md, a model card. With --to a network for another runtime."
 )
@@ -25,10 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     SystemExit, with one line on stderr: status 2 where the export is impossible, 1 where what was exported
     fails its check, 143 on SIGTERM. Nothing is left half-written.
     """
-    run_program("hub_export", DESCRIPTION, add_flags, run, arguments)
+    run_program("hub_export", PROGRAM_DESCRIPTION, add_export_flags, run_export, arguments)
 
 
-def add_flags(parser: OneLineParser) -> None:
+def add_export_flags(parser: OneLineParser) -> None:
     """The flags of the program."""
     add = parser.add_argument
     add("--run", required=True, help="run directory")
@@ -48,7 +47,7 @@ def add_flags(parser: OneLineParser) -> None:
     add("--license", metavar="NAME", help="of the weights, for the model card (the card says: none is named)")
 
 
-def run(flags: argparse.Namespace) -> None:
+def run_export(flags: argparse.Namespace) -> None:
     """Writes the modules, and prints their folders; with --to the folder, and prints its card's table."""
     settings = vars(flags)
     runtime, texts = settings.pop("to"), settings.pop("calibrate")
@@ -63,7 +62,7 @@ def run(flags: argparse.Namespace) -> None:
     with quiet_start():
         import tensorflow as tf
 
-        from albert_tf.checkpoints.directory import best_run
+        from albert_tf.runs.run_directory import best_run
         from hub_export.export import export
     tf.get_logger().setLevel("ERROR")  # the loader of TensorFlow 1 is deprecated, but it is what servers run
     if runtime is not None:

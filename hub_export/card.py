@@ -9,10 +9,10 @@ from typing import Any
 
 import tf_keras as keras
 
-from albert_tf.checkpoints.directory import RunDirectory
+from albert_tf.io import dump_json
 from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.serving import DEFAULT, Signature
-from albert_tf.utils.files import dump_json
 
 CARD = "README.md"
 
@@ -71,7 +71,7 @@ def model_card(
         "requests": {name: signature.example for name, signature in signatures.items()},
     }
     network, article = NETWORKS[model.config.family]
-    return filled(
+    return fill_template(
         "card.md",
         family=model.config.family,
         network=network,
@@ -79,7 +79,7 @@ def model_card(
         front="" if license is None else f"license: {dump_json(license)}\n",  # which YAML reads, too
         what=f"fine-tuned for {task}" if task else run.task["model"].replace("_", " "),
         facts=dump_json(facts, indent=2),
-        text=filled("card_text.md", serving=serving, request=signatures[DEFAULT].example)
+        text=fill_template("card_text.md", serving=serving, request=signatures[DEFAULT].example)
         if signatures
         else "",
         pooled=FIRST_STATE if model.config.pooler == "none" else POOLED,
@@ -87,7 +87,7 @@ def model_card(
     )
 
 
-def filled(template: str, **values: Any) -> str:
+def fill_template(template: str, **values: Any) -> str:
     """A template beside this file with its placeholders filled in."""
     text = Path(__file__).with_name(template).read_text(encoding="utf-8")
     return string.Template(text).substitute(values)

@@ -9,35 +9,68 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+import tf_keras as keras
 
-from albert_tf.checkpoints import RunDirectory, load, opened_run
-from albert_tf.checkpoints.directory import CONFIG, TASK
-from albert_tf.checkpoints.run import check_finite
-from albert_tf.checkpoints.storage import check_no_glob, read_bytes
-from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import GOOGLE_FILE
-from albert_tf.models.compiled import CompiledEncoder
-from albert_tf.tasks.examples.batches import few_lengths
-from albert_tf.tasks.kind import SEQ_LENGTH
+from albert_tf.constants import PRECISIONS
+from albert_tf.errors import InputError, check_choice, check_range, exists_already
+from albert_tf.filesystem import check_no_glob, read_bytes
+from albert_tf.io import (
+    check_place,
+    made_folders,
+    naming_path,
+    replace_folder,
+    restore_folder,
+    scratch,
+)
+from albert_tf.models.compiled_encoder import CompiledEncoder
+from albert_tf.runs.build_model import build_model, check_vocabulary, task_of
+from albert_tf.runs.load_save import check_finite, load, open_run
+from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory
+from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.serving import DEFAULT, Signature
-from albert_tf.tokenizer_settings import TOKENIZER, resolved_settings
-from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
-from albert_tf.utils.checks import check_range
-from albert_tf.utils.errors import InputError, exists_already
-from albert_tf.utils.files import check_place, made_folders, replace_folder, restore_folder, scratch, writing
+from albert_tf.tasks.task import SEQ_LENGTH
+from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
+from hub_export import module_check
 from hub_export.card import CARD, MARK, model_card
-from hub_export.check import answers
-from hub_export.check.modules import check as check_module
-from hub_export.encoder import encoder_module
+from hub_export.encoder_module import encoder_module
 from hub_export.module import Module
-from hub_export.precision import in_dtype
-from hub_export.preprocessor import TEXT, Preprocessor
-from hub_export.serving import HEAD, TOKENS, Served, ids_signature, serving_signatures
+from hub_export.module_check import check as check_module
+from hub_export.preprocessor import TEXT_SPEC, Preprocessor
+from hub_export.serving_signatures import (
+    HEAD_SIGNATURE,
+    TOKENS_SIGNATURE,
+    Served,
+    ids_signature,
+    serving_signatures,
+)
+
+
+def cast_model(model: keras.Model, dtype: str) -> keras.Model:
+    """A copy of a float32 model that holds its variables in a type of PRECISIONS and computes in it.
+
+    LayerNorm and softmax stay in float32. For float32 the model itself is returned.
+    """
+    check_choice("dtype", dtype, PRECISIONS)
+    if dtype == "float32":
+        return model
+
+    values = {variable.name.removesuffix(":0"): variable for variable in model.variables}
+
+    def narrow(create: Any, **kwargs: Any) -> tf.Variable:
+        if kwargs["dtype"] == tf.float32:  # Keras counts steps
+            kwargs |= {"dtype": dtype, "initial_value": tf.cast(kwargs["initial_value"], dtype)}
+        return create(**kwargs)
+
+    with tf.variable_creator_scope(narrow):
+        return build_model(model.config, task_of(model), values.get, dtype=dtype)
+
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 
 # Files of a run, and what they are called among the assets: the config as in Google's TF 1 modules.
-DESCRIPTION = {CONFIG: GOOGLE_FILE, TOKENIZER: TOKENIZER}
+ASSET_NAMES = {CONFIG_FILE: GOOGLE_FILE, TOKENIZER_FILE: TOKENIZER_FILE}
 
 
 def export(
@@ -76,7 +109,7 @@ def export(
       OSError: a file cannot be read or written; a FileExistsError if it must not be replaced.
       CheckFailed: the check found a fault.
     """
-    run, output = opened_run(run), Path(output)
+    run, output = open_run(run), Path(output)
     if output.resolve() == Path(run.path).resolve():
         raise InputError(f"output={str(output)!r} is the run itself: name another folder")
     task = run.task  # first of all, for it says if this is no run
@@ -92,7 +125,7 @@ def export(
     step = run.default_step() if step is None else step
     loaded = load(run, step)
     check_finite(loaded, run, step)
-    model = in_dtype(loaded, dtype)
+    model = cast_model(loaded, dtype)
     # Columns that encoders are compiled for: those of texts, and for other ids the longest input.
     lengths = sorted({*few_lengths(min(seq_length, longest)), longest}) if xla else None
     served = None if tokenizer is None else Served(model, tokenizer, seq_length, task)
@@ -100,15 +133,15 @@ def export(
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
     card = model_card(run, step, loaded, dtype, seq_length, numbered, signatures, license, xla)
-    lowercase = resolved_settings(run.vocabulary, run.tokenizer)["lowercase"]
+    lowercase = resolve_settings(run.vocabulary, run.tokenizer)["lowercase"]
     module = encoder_module(model, run.vocabulary, lowercase, lengths)
     encoder = functools.partial(save_encoder, run, module)
-    writers: dict[str, Callable[[Path], answers.Answers]] = {ENCODER: encoder}
+    writers: dict[str, Callable[[Path], module_check.ModuleAnswers]] = {ENCODER: encoder}
     if served is not None:
         preprocessor = functools.partial(save_preprocessor, Preprocessor(served.tokenizer, seq_length))
         serving = functools.partial(save_serving, run, served, signatures)
         writers = {PREPROCESSOR: preprocessor, **writers, numbered: serving}
-    with made_folders(output), scratch(output / "export") as stage, writing(output, stage):
+    with made_folders(output), scratch(output / "export") as stage, naming_path(output, stage):
         stage.mkdir()
         for name, write in writers.items():
             expected = write(stage / name)
@@ -161,37 +194,39 @@ def save_module(
     module: Module,
     folder: Path,
     functions: Mapping[str, Any],
-    requests: answers.Requests,
-) -> answers.Answers:
+    requests: module_check.Requests,
+) -> module_check.ModuleAnswers:
     """Writes a module; returns the answers of itself and of its signatures in memory."""
     # The attribute in which `tf.saved_model.save` looks for a signature if it is given none: who loads the
     # module and saves it again keeps the default one.
     module._default_save_signature = functions[DEFAULT]
     tf.saved_model.save(module, str(folder), signatures=functions)
-    return answers.of_call(module) | answers.of_signatures(functions, requests)
+    return module_check.of_call(module) | module_check.of_signatures(functions, requests)
 
 
-def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> answers.Answers:
+def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> module_check.ModuleAnswers:
     """Writes the preprocessor, with a signature for servers and `saved_model_cli`, which know no calls."""
-    signature = tf.function(lambda text: preprocessor(text), input_signature=[TEXT]).get_concrete_function()
-    requests = {DEFAULT: {"text": tf.constant(answers.TEXT)}}
+    signature = tf.function(
+        lambda text: preprocessor(text), input_signature=[TEXT_SPEC]
+    ).get_concrete_function()
+    requests = {DEFAULT: {"text": tf.constant(module_check.EXAMPLE_TEXT)}}
     expected = save_module(preprocessor, folder, {DEFAULT: signature}, requests)
-    answers.write_requests(folder, requests.items())
+    module_check.write_requests(folder, requests.items())
     return expected
 
 
-def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> answers.Answers:
+def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> module_check.ModuleAnswers:
     """Writes the encoder; by the files among its assets `convert --from hub` makes a run of it."""
     # Concrete: traced while it is saved, it would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
-    expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: answers.example_ids()})
-    _copy(run, DESCRIPTION, folder)
+    expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: module_check.example_ids()})
+    _copy(run, ASSET_NAMES, folder)
     return expected
 
 
 def save_serving(
     run: RunDirectory, served: Served, signatures: Mapping[str, Signature], folder: Path
-) -> answers.Answers:
+) -> module_check.ModuleAnswers:
     """Writes a model for TF Serving with its warm-up requests; returns its answers to them in memory.
 
     That of a fine-tuned run has the files among its assets that text for its `head` needs in other runtimes.
@@ -204,13 +239,14 @@ def save_serving(
     }
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
     expected = save_module(root, folder, functions, requests)
-    if HEAD in signatures:
+    if HEAD_SIGNATURE in signatures:
         vocabulary = Path(str(run.vocabulary)).name  # which the tokenizer was made of
-        _copy(run, {name: name for name in (CONFIG, TOKENIZER, TASK, vocabulary)}, folder)
+        _copy(run, {name: name for name in (CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, vocabulary)}, folder)
     # With XLA these compile all that there is to compile.
     shapes = getattr(served.compiled, "shapes", [])
-    answers.write_requests(
-        folder, [*requests.items(), *((TOKENS, answers.example_ids(*shape)) for shape in shapes)]
+    module_check.write_requests(
+        folder,
+        [*requests.items(), *((TOKENS_SIGNATURE, module_check.example_ids(*shape)) for shape in shapes)],
     )
     return expected
 

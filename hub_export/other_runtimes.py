@@ -1,40 +1,180 @@
-"""A run directory to a folder for another runtime: the network, and what text needs without TensorFlow."""
+"""A run directory to a folder for OpenVINO, ONNX Runtime or LiteRT, in float32 or int8."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints import RunDirectory, load, opened_run
-from albert_tf.checkpoints.directory import CONFIG, TASK
-from albert_tf.checkpoints.run import check_finite
-from albert_tf.checkpoints.storage import read_bytes
-from albert_tf.features import ENCODER_INPUTS, MASK
+from albert_tf.constants import ENCODER_INPUTS, EXPORT_RUNTIMES, INPUT_MASK
+from albert_tf.errors import InputError, check_choice, check_range
+from albert_tf.filesystem import read_bytes
+from albert_tf.io import check_new, json_text, new_directory
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
+from albert_tf.runs.load_save import check_finite, load, open_run
+from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
-from albert_tf.tasks.kind import SEQ_LENGTH
 from albert_tf.tasks.serving import Served, Signature
-from albert_tf.tokenizer_settings import TOKENIZER, read_vocabulary
-from albert_tf.tokenizers.kinds import open_tokenizer
-from albert_tf.utils.checks import check_choice, check_range
-from albert_tf.utils.choices import EXPORT_RUNTIMES
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_new, json_text, new_directory
-from hub_export.card import CARD, filled
-from hub_export.check.modules import CheckFailed
-from hub_export.converters import RUNTIMES, Arrays, Call, Runtime
-from hub_export.serving import head_signature, ids_signature
+from albert_tf.tasks.task import SEQ_LENGTH
+from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer_config import TOKENIZER_FILE, read_vocabulary
+from hub_export.card import CARD, fill_template
+from hub_export.module_check import CheckFailed
+from hub_export.serving_signatures import head_signature, ids_signature
 
-TOLERANCE = 1e-3  # of a converted network in float32
+NamedArrays = Mapping[str, np.ndarray]
+Call = Callable[[NamedArrays], NamedArrays]
+SignatureFunction = Any  # a tf.function with one input signature, from int32 tensors to tensors by name
+
+
+def _openvino(function: SignatureFunction, file: Path, length: int) -> None:
+    import openvino
+
+    # By way of a SavedModel: OpenVINO 2026.4 converts functions themselves, too, but not on Python 3.13.
+    concrete, holder = function.get_concrete_function(), tf.Module()
+    holder.held = concrete.variables
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(holder, folder, signatures=concrete)
+        openvino.save_model(openvino.convert_model(folder), file, compress_to_fp16=False)
+
+
+def _openvino_int8(
+    function: SignatureFunction, plain: Path, file: Path, samples: Sequence[NamedArrays]
+) -> None:
+    import nncf
+    import openvino
+
+    # Without what would fit the weights to each layer: layers that share them would have copies.
+    advanced = nncf.AdvancedQuantizationParameters(
+        disable_bias_correction=True, smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=-1)
+    )
+    quantized = nncf.quantize(
+        openvino.Core().read_model(plain),
+        nncf.Dataset(samples),
+        model_type=nncf.ModelType.TRANSFORMER,
+        subset_size=len(samples),
+        # Of a head that follows up starts its parts would share a scale, and differ in its kind.
+        ignored_scope=nncf.IgnoredScope(types=["Concat"], validate=False),
+        advanced_parameters=advanced,
+    )
+    openvino.save_model(quantized, file, compress_to_fp16=False)
+
+
+def _openvino_load(file: Path) -> Call:
+    import openvino
+
+    # Without the hint it computes in bfloat16 where the processor can.
+    compiled = openvino.compile_model(file, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return lambda inputs: {output.any_name: array for output, array in compiled(dict(inputs)).items()}
+
+
+def _onnx(function: SignatureFunction, file: Path, length: int) -> None:
+    import tf2onnx.convert
+
+    signature = function.input_signature
+    tf2onnx.convert.from_function(function, signature, opset=18, output_path=str(file))
+
+
+def _onnx_int8(function: SignatureFunction, plain: Path, file: Path, samples: Sequence[NamedArrays]) -> None:
+    from onnxruntime import quantization
+
+    class Reader(quantization.CalibrationDataReader):
+        rows = iter(samples)
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return dict(row) if (row := next(self.rows, None)) is not None else None
+
+    prepared = file.with_suffix(".prepared.onnx")
+    # Symbolic shapes would need SymPy, and only other operations than products ask for them.
+    quantization.shape_inference.quant_pre_process(plain, prepared, skip_symbolic_shape=True)
+    quantization.quantize_static(
+        prepared, file, Reader(), op_types_to_quantize=["MatMul", "Gemm"], per_channel=True
+    )
+    prepared.unlink()
+
+
+def _onnx_load(file: Path) -> Call:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+def _litert(
+    function: SignatureFunction, file: Path, length: int, samples: Sequence[NamedArrays] = ()
+) -> None:
+    """For one row of so many tokens; int8 where there are samples of such rows."""
+    specs, names = function.input_signature, [spec.name for spec in function.input_signature]
+    fixed = [tf.TensorSpec([1, *spec.shape[1:-1], length], tf.int32, spec.name) for spec in specs]
+    holder = tf.Module()
+    holder.held = list(function.get_concrete_function().variables)
+
+    @tf.function(input_signature=fixed, autograph=False)
+    def call(*inputs: tf.Tensor) -> Any:
+        return function(**dict(zip(names, inputs, strict=True)))
+
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(holder, folder, signatures=call)
+        converter = tf.lite.TFLiteConverter.from_saved_model(folder, signature_keys=["serving_default"])
+        if samples:
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            converter.representative_dataset = lambda: iter(samples)
+        file.write_bytes(converter.convert())
+
+
+def _litert_int8(
+    function: SignatureFunction, plain: Path, file: Path, samples: Sequence[NamedArrays]
+) -> None:
+    _litert(function, file, next(iter(samples[0].values())).shape[-1], samples)
+
+
+def _litert_load(file: Path) -> Call:
+    from ai_edge_litert.interpreter import Interpreter
+
+    runner = Interpreter(model_path=str(file), num_threads=os.cpu_count()).get_signature_runner()
+    return lambda inputs: runner(**inputs)
+
+
+class Runtime(NamedTuple):
+    """Functions that write and load a file of a runtime."""
+
+    title: str
+    packages: tuple[str, ...]  # modules; pip has "-" for "_"
+    quantizer: tuple[str, ...]  # further ones for int8
+    convert: Callable[[SignatureFunction, Path, int], None]  # of a length in tokens, where `is_fixed`
+    quantize: Callable[
+        [SignatureFunction, Path, Path, Sequence[NamedArrays]], None
+    ]  # from the file in float32
+    load: Callable[[Path], Call]
+    is_fixed: bool = False  # True if all inputs are one row of one length
+
+    def check_installed(self, is_quantized: bool) -> None:
+        """InputError, with the command that installs them, if packages are missing."""
+        needed = self.packages + (self.quantizer if is_quantized else ())
+        missing = [name.replace("_", "-") for name in needed if importlib.util.find_spec(name) is None]
+        if missing:
+            raise InputError(f"{self.title} needs {', '.join(missing)}: pip install {' '.join(missing)}")
+
+
+RUNTIMES = {
+    "openvino": Runtime("OpenVINO", ("openvino",), ("nncf",), _openvino, _openvino_int8, _openvino_load),
+    "onnx": Runtime("ONNX Runtime", ("tf2onnx", "onnxruntime"), (), _onnx, _onnx_int8, _onnx_load),
+    "litert": Runtime("LiteRT", ("ai_edge_litert",), (), _litert, _litert_int8, _litert_load, is_fixed=True),
+}
+
+
+RUNTIME_TOLERANCE = 1e-3  # of a converted network in float32
 
 # What of an output is a decision, whose agreement is counted; of other outputs, distances alone.
 DECISIONS = {
@@ -75,7 +215,7 @@ def export_to(
       CheckFailed: what was converted answers otherwise than TensorFlow.
     """
     check_choice("to", runtime, RUNTIMES)
-    target, run = RUNTIMES[runtime], opened_run(run)
+    target, run = RUNTIMES[runtime], open_run(run)
     target.check_installed(calibrate is not None)
     check_new(Path(output))
     model = load(run, step)
@@ -116,7 +256,7 @@ def network(model: Any) -> Signature:
     return head_signature(model, encoded, example)
 
 
-def inputs_of_texts(run: RunDirectory, model: Any, file: Path, seq_length: int) -> list[Arrays]:
+def inputs_of_texts(run: RunDirectory, model: Any, file: Path, seq_length: int) -> list[NamedArrays]:
     """The network's inputs of the texts in a file, [1, S] each; an InputError where they do not fit it."""
     if run.vocabulary is None or run.task["model"] == "multiple_choice":
         problem = "has no vocabulary" if run.vocabulary is None else "chooses among options"
@@ -131,22 +271,22 @@ def inputs_of_texts(run: RunDirectory, model: Any, file: Path, seq_length: int) 
     served = Served(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
     least = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
     rows = (served.inputs(*(tf.constant([text]) for text in line)) for line in lines)
-    return [_fixed(row, max(least, row[MASK].shape[-1])) for row in map(_arrays, rows)]
+    return [_fixed(row, max(least, row[INPUT_MASK].shape[-1])) for row in map(_arrays, rows)]
 
 
-def _fixed(row: Arrays, length: int) -> Arrays:
+def _fixed(row: NamedArrays, length: int) -> NamedArrays:
     """Inputs filled up to a length."""
-    missing = length - row[MASK].shape[-1]
+    missing = length - row[INPUT_MASK].shape[-1]
     return {name: np.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, missing)]) for name, x in row.items()}
 
 
 def check_close(target: Runtime, file: Path, signature: Signature, seq_length: int) -> None:
     """CheckFailed unless a converted network answers its example as TensorFlow does."""
-    row: Arrays = {name: np.array(values, np.int32) for name, values in signature.example.items()}
+    row: NamedArrays = {name: np.array(values, np.int32) for name, values in signature.example.items()}
     row = _fixed(row, seq_length) if target.is_fixed else row
     found, expected = target.load(file)(row), _tensorflow(signature)(row)
-    apart = difference(found, expected, row) if found.keys() == expected.keys() else float("inf")
-    if not apart <= TOLERANCE:
+    apart = largest_difference(found, expected, row) if found.keys() == expected.keys() else float("inf")
+    if not apart <= RUNTIME_TOLERANCE:
         raise CheckFailed(f"{target.title}: outputs are {apart:.1e} away from TensorFlow's")
 
 
@@ -154,11 +294,11 @@ def _tensorflow(signature: Signature) -> Call:
     return lambda row: _arrays(signature.function(**row))
 
 
-def _arrays(tensors: Mapping[str, tf.Tensor]) -> Arrays:
+def _arrays(tensors: Mapping[str, tf.Tensor]) -> NamedArrays:
     return {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
-def difference(found: Arrays, expected: Arrays, row: Arrays) -> float:
+def largest_difference(found: NamedArrays, expected: NamedArrays, row: NamedArrays) -> float:
     """The largest between outputs, but for those at padding."""
     return max(
         float(np.abs(one - expected[name])[_tokens(one, row)].max())
@@ -167,9 +307,9 @@ def difference(found: Arrays, expected: Arrays, row: Arrays) -> float:
     )
 
 
-def _tokens(output: np.ndarray, row: Arrays) -> Any:
+def _tokens(output: np.ndarray, row: NamedArrays) -> Any:
     """An index of what is not at padding, of outputs [B, S, …] and others."""
-    mask = row[MASK]
+    mask = row[INPUT_MASK]
     return mask > 0 if output.shape[:2] == mask.shape else ...
 
 
@@ -178,8 +318,8 @@ def comparison(
     signature: Signature,
     model: Any,
     files: Sequence[Path],
-    texts: Sequence[Arrays],
-    rows: Sequence[Arrays],
+    texts: Sequence[NamedArrays],
+    rows: Sequence[NamedArrays],
 ) -> str:
     """A table of TensorFlow and of files in float32 and in int8: size, latency, agreement on texts.
 
@@ -188,7 +328,7 @@ def comparison(
     calls = {"TensorFlow, float32": (_tensorflow(signature), texts, 4 * model.count_params() / 1e6)}
     for name, file in zip(("float32", "int8"), files, strict=True):
         calls[f"{target.title}, {name}"] = (target.load(file), rows, _megabytes(file))
-    measured: dict[str, list[tuple[float, Arrays]]] = {name: [] for name in calls}
+    measured: dict[str, list[tuple[float, NamedArrays]]] = {name: [] for name in calls}
     for call, inputs, _ in calls.values():
         call(inputs[0])  # warm
     for number in range(len(rows)):
@@ -201,14 +341,16 @@ def comparison(
     for name, (_, inputs, megabytes) in calls.items():
         seconds, outputs = zip(*measured[name], strict=True)
         expected = list(map(_tensorflow(signature), inputs))
-        apart = max(map(difference, outputs, expected, inputs))
+        apart = max(map(largest_difference, outputs, expected, inputs))
         same = _agreement(outputs, expected, inputs)
         milliseconds = 1000 * statistics.median(seconds)
         lines.append(f"| {name} | {megabytes:.2f} | {milliseconds:.2f} | {same} | {apart:.1e} |")
     return "\n".join(lines)
 
 
-def _agreement(found: Sequence[Arrays], expected: Sequence[Arrays], texts: Sequence[Arrays]) -> str:
+def _agreement(
+    found: Sequence[NamedArrays], expected: Sequence[NamedArrays], texts: Sequence[NamedArrays]
+) -> str:
     """The share of decisions that are the same; a dash where there are none."""
     same = [
         (decide(one[name]) == decide(other[name]))[_tokens(decide(one[name]), text)].reshape(-1)
@@ -225,11 +367,11 @@ def _megabytes(file: Path) -> float:
 
 def _copy_files(run: RunDirectory, folder: Path) -> None:
     """The settings of a run, and its vocabulary where it has one."""
-    for name in (CONFIG, TOKENIZER):
+    for name in (CONFIG_FILE, TOKENIZER_FILE):
         (folder / name).write_bytes(read_bytes(run.file(name)))
     pairs = takes_pairs(run.task)  # for readers that know no tasks' names
     task = run.task if pairs is None else {**run.task, PAIRS_KEY: pairs}
-    (folder / TASK).write_text(json_text(task), encoding="utf-8")
+    (folder / TASK_FILE).write_text(json_text(task), encoding="utf-8")
     for name, content in {} if run.vocabulary is None else read_vocabulary(run.vocabulary).items():
         (folder / name).write_bytes(content)
 
@@ -247,7 +389,7 @@ def _card(
     inputs = {spec.name: spec for spec in signature.function.input_signature}
     exits = "\nThe run has exits after each layer; here all layers are computed: there are no early exits.\n"
     fixed = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time." if target.is_fixed else ""
-    return filled(
+    return fill_template(
         "runtime_card.md",
         title=target.title,
         what=run.task.get("task") or run.task["model"].replace("_", " "),

@@ -8,13 +8,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.tokenizers import pack
-from albert_tf.tokenizers.base import ensure_text_batch
-from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
+from albert_tf.text.packing import pack
+from albert_tf.text.text_tokenizer import InputFormat, ensure_text_batch
+from albert_tf.text.tokenizer import TextTokenizer, Vocabulary
 from hub_export.module import Module
 
-TEXT = tf.TensorSpec([None], tf.string, "text")
+TEXT_SPEC = tf.TensorSpec([None], tf.string, "text")
 
 
 class Preprocessor(Module):
@@ -40,7 +39,7 @@ class Preprocessor(Module):
         )
         self.bert_pack_inputs = bert_pack_inputs(seq_length, self._input_format)
         for training in (False, True):
-            self.__call__.get_concrete_function(TEXT, training)
+            self.__call__.get_concrete_function(TEXT_SPEC, training)
 
     @tf.function
     def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> dict[str, tf.Tensor]:
@@ -57,10 +56,10 @@ class Tokenization(Module):
         self._tokenizer = tokenizer  # whose resources are saved with what is tracked
         self.get_special_tokens_dict = _special_tokens(tokenizer.vocabulary)
         # Concrete, so that the graphs of both calls have one copy of what the tokenizer holds.
-        graph = tf.function(lambda text: tokenize(ensure_text_batch(text))).get_concrete_function(TEXT)
+        graph = tf.function(lambda text: tokenize(ensure_text_batch(text))).get_concrete_function(TEXT_SPEC)
         self._tokenize = lambda text: graph(text)  # which is not saved beside them
         for training in (False, True):
-            self.__call__.get_concrete_function(TEXT, training)
+            self.__call__.get_concrete_function(TEXT_SPEC, training)
 
     @tf.function
     def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> Any:
@@ -68,7 +67,7 @@ class Tokenization(Module):
         return self._tokenize(text)
 
 
-def _special_tokens(vocabulary: TokenIds) -> tf.types.experimental.GenericFunction:
+def _special_tokens(vocabulary: Vocabulary) -> tf.types.experimental.GenericFunction:
     """The size of a vocabulary and the ids of its special tokens, int32 scalars."""
     special = vocabulary.special_ids
     ids = {

@@ -113,12 +113,12 @@ def tiny_vocabulary(tiny_corpus, made_once) -> Path:
 
     Of how its text was normalised it remembers nothing, so that tests may say what they like.
     """
-    from albert_tf.tokenizer_settings import settings_beside
-    from albert_tf.tokenizers import train_vocabulary
+    from albert_tf.text.tokenizer_config import read_settings_beside
+    from albert_tf.text.vocabulary_training import train_vocabulary
 
     def write(folder):
         train_vocabulary(tiny_corpus, folder / "spiece.model", vocab_size=TINY.vocab_size)
-        settings_beside(folder / "spiece.model").unlink()
+        read_settings_beside(folder / "spiece.model").unlink()
 
     return made_once("vocabulary", write) / "spiece.model"
 
@@ -126,7 +126,7 @@ def tiny_vocabulary(tiny_corpus, made_once) -> Path:
 @pytest.fixture(scope="session")
 def tiny_tokenizer(tiny_vocabulary):
     """The tokenizer of the tiny vocabulary."""
-    from albert_tf.tokenizers import Tokenizer
+    from albert_tf.text.tokenizer import Tokenizer
 
     return Tokenizer(tiny_vocabulary)
 
@@ -134,7 +134,7 @@ def tiny_tokenizer(tiny_vocabulary):
 @pytest.fixture(scope="session")
 def byte_pairs(tiny_corpus, made_once) -> Path:
     """A vocabulary of byte-level BPE of the tiny corpus: other special ids, and RoBERTa's frame."""
-    from albert_tf.tokenizers import train_vocabulary
+    from albert_tf.text.vocabulary_training import train_vocabulary
 
     return made_once("bpe", lambda folder: train_vocabulary(tiny_corpus, folder, 300, kind="byte_level_bpe"))
 
@@ -142,9 +142,9 @@ def byte_pairs(tiny_corpus, made_once) -> Path:
 @pytest.fixture(scope="session")
 def piece_tokenizer(tiny_vocabulary):
     """The tiny vocabulary's tokenizer, as it is in a graph."""
-    from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+    from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 
-    return PieceTokenizer(Vocabulary.from_file(tiny_vocabulary))
+    return SentencePieceTokenizer(SentencePieceVocabulary.from_file(tiny_vocabulary))
 
 
 @pytest.fixture

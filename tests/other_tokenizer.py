@@ -3,16 +3,15 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenizer_settings import KIND_DEFAULTS, TOKENIZER_DEFAULTS
-from albert_tf.tokenizers.base import TextTokenizer, TokenIds
-from albert_tf.tokenizers.input_format import InputFormat, SpecialIds
+from albert_tf.text.text_tokenizer import InputFormat, SpecialIds, TextTokenizer, Vocabulary
+from albert_tf.text.tokenizer_config import KIND_DEFAULTS, TOKENIZER_DEFAULTS
 
 IDS = SpecialIds(padding=1, unknown=3, start=0, separator=2, mask=4)
 SIZE = 50
 KIND_DEFAULTS["words"] = TOKENIZER_DEFAULTS
 
 
-class Words(TokenIds):
+class Words(Vocabulary):
     """Ids of words are their hashes."""
 
     special_ids = IDS

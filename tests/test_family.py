@@ -7,20 +7,20 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.finetuning.predict import predicted_files
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.trained import read_trained
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.finetuning.finetuning_settings import Finetuning
+from albert_tf.finetuning.predict import predict_files
 from albert_tf.pretraining.evaluation import evaluate_run
-from albert_tf.pretraining.run import pretrain
-from albert_tf.pretraining.settings import Pretraining
+from albert_tf.pretraining.pretrain import pretrain
+from albert_tf.pretraining.pretraining_settings import Pretraining
 from albert_tf.recipes import PretrainingRecipe
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tokenizers import train_vocabulary
-from albert_tf.tokenizers.kinds import open_tokenizer
-from albert_tf.utils.errors import InputError
-from hub_export.check.answers import example_ids
+from albert_tf.tasks.columns import Columns
+from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.export import export
+from hub_export.module_check import example_ids
 from tests.tiny import DOCUMENTS, TINY
 
 LOOP = {"log_every": 0, "eval_every": 0, "checkpoint_every": 0}
@@ -88,7 +88,7 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     new = "new: classifier" if family == "albert" else "new: pooler, classifier"
     assert told[0] == f"weights from {str(run)!r}; {new}"
     assert albert_tf.load(tuned).config.pooler == ("relu" if family == "distilbert" else "tanh")
-    files = predicted_files(read_trained(tuned), table)
+    files = predict_files(load_finetuned(tuned), table)
     predicted = [json.loads(line) for line in files["table.jsonl"].splitlines()]
     export(tuned, tmp_path / "hub", check=False)
     served = tf.saved_model.load(str(tmp_path / "hub/serving/1"))

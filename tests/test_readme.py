@@ -21,9 +21,8 @@ import pytest
 import albert_tf
 import hub_export.__main__ as exporting
 from albert_tf import AlbertConfig, cli
-from albert_tf.conversion import convert, published
-from albert_tf.recipes import RECIPES
-from albert_tf.stages import stage_ends, stages_from
+from albert_tf.conversion import convert, download
+from albert_tf.recipes import PRETRAINING_RECIPES, stage_ends, stages_from
 from tests.albert_tf.conversion.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
 from tests.pages import ROOT, anchors, blocks, commands, links, pages
 from tests.sandbox import write_sandbox
@@ -173,7 +172,7 @@ def publishers(sandbox, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, serve() as server:
         server.answers["/albert_base_v2.tar.gz"] = Answer(packed(scratch / "google"))
         put_repository(server, "albert/albert-base-v2", scratch / "huggingface")
-        patch.setattr(published, "_ARCHIVES_AT", f"{server.address}/")
+        patch.setattr(download, "_ARCHIVES_AT", f"{server.address}/")
         patch.setenv("no_proxy", "127.0.0.1,localhost")
         patch.setenv("ALBERT_TF_CACHE", str(scratch / "cache"))
         instead_of_hugging_face(server.address, scratch / "home", patch)
@@ -263,7 +262,7 @@ def test_networks_of_the_families_in_the_table():
     for recipe, values in rows:
         config = AlbertConfig.from_dict(json.loads(values))
         preset = albert_tf.PRESETS[recipe]
-        assert recipe in RECIPES and (config.family, config.hidden_size) == (preset.family, 256)
+        assert recipe in PRETRAINING_RECIPES and (config.family, config.hidden_size) == (preset.family, 256)
         for name in ("type_vocab_size", "position_offset", "pooler", "hidden_act", "layer_norm_eps"):
             assert getattr(config, name) == getattr(preset, name), name
 

@@ -6,14 +6,13 @@ import os
 import re
 from pathlib import Path
 
-from albert_tf.checkpoints.directory import BEST_KEY, CHOSEN, TASK, RunDirectory
-from albert_tf.checkpoints.metrics_log import METRICS, read_metrics
-from albert_tf.checkpoints.storage import exists
-from albert_tf.reports.content import LINES, Table
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import whole_file
+from albert_tf.errors import InputError
+from albert_tf.filesystem import exists
+from albert_tf.io import whole_file
+from albert_tf.report import LINES, ReportTable
+from albert_tf.runs.run_directory import BEST_KEY, CHOSEN, METRICS_FILE, TASK_FILE, RunDirectory, read_metrics
 
-FORMATS = (".png", ".svg", ".pdf")
+PICTURE_FORMATS = (".png", ".svg", ".pdf")
 
 # Parts of the picture, and the names of metrics in them.
 PANELS = {
@@ -37,10 +36,10 @@ def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
     return series
 
 
-def curve_tables(run: str | os.PathLike[str]) -> list[Table]:
+def curve_tables(run: str | os.PathLike[str]) -> list[ReportTable]:
     """The losses and metrics of a run over its updates, a table each part of the picture that has any."""
     series, tables, directory = metric_series(run), [], RunDirectory(run)
-    is_finetuned = exists(directory.file(TASK)) and BEST_KEY in directory.task
+    is_finetuned = exists(directory.file(TASK_FILE)) and BEST_KEY in directory.task
     best = directory.default_step() if is_finetuned else None
     for title, pattern in PANELS.items():
         rows = []
@@ -53,7 +52,7 @@ def curve_tables(run: str | os.PathLike[str]) -> list[Table]:
             has_other = title == "metrics" and CHOSEN in directory.recipe
             heading = f"{title} at a threshold of 0.5" if has_other else title
             mark = None if best is None else (f"chosen: step {best}", best)
-            tables.append(Table(name, heading, ("name", "updates", title), rows, LINES, mark=mark))
+            tables.append(ReportTable(name, heading, ("name", "updates", title), rows, LINES, mark=mark))
     return tables
 
 
@@ -70,12 +69,14 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     path = Path(output)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file in it, such as {path / 'curve.png'}")
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path} does not say the picture's format: let it end in {', '.join(FORMATS)}")
+    if path.suffix.lower() not in PICTURE_FORMATS:
+        raise InputError(
+            f"{path} does not say the picture's format: let it end in {', '.join(PICTURE_FORMATS)}"
+        )
     tables = curve_tables(run)
     if not tables:
-        raise InputError(f"{Path(run) / METRICS} holds no losses yet: train for some steps first")
-    from albert_tf.reports.drawing import picture
+        raise InputError(f"{Path(run) / METRICS_FILE} holds no losses yet: train for some steps first")
+    from albert_tf.report_folder import picture
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as temporary:

@@ -20,7 +20,7 @@ from albert_tf.cli import (
     pretrain,
     vocab,
 )
-from albert_tf.startup import Command, OneLineParser, run_command
+from albert_tf.program import Command, OneLineParser, run_command
 
 _MODULES = (vocab, prepare, pretrain, finetune, distill, evaluate, predict, convert, analyse, plan)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}

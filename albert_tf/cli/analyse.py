@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
-from albert_tf.startup import quiet_start
-from albert_tf.utils.checks import check_range
-from albert_tf.utils.errors import InputError, Missing
-from albert_tf.utils.files import check_new
+from albert_tf.errors import InputError, Missing, check_range
+from albert_tf.io import check_new
+from albert_tf.process import quiet_start
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from albert_tf.checkpoints.directory import RunDirectory
+    from albert_tf.runs.run_directory import RunDirectory
 
 SUMMARY = "what a model is made of, how it learned, and what it does to text"
 
@@ -40,8 +39,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     layers.add_argument("--against", metavar="RUN", help="another run, to be drawn beside it")
     _text_flags(kinds.add_parser("attention", help="the attention of each head, on a few texts"), max_texts=4)
     exits = kinds.add_parser("exits", help="metrics, layers and time of a run with --early_exit by patience")
-    exits.add_argument("--run", required=True, help=shared.RUN)
-    exits.add_argument("--data", metavar="DIR", help=shared.DATA)
+    exits.add_argument("--run", required=True, help=shared.RUN_HELP)
+    exits.add_argument("--data", metavar="DIR", help=shared.DATA_HELP)
     exits.add_argument("--eval", metavar="FILE", help="a file with labels (of all other tasks)")
     shared.column_flags(exits, " (as the run was trained)")
     exits.add_argument("--output", required=True, metavar="FOLDER", help="new folder for the table and plots")
@@ -49,8 +48,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _text_flags(parser: argparse.ArgumentParser, max_texts: int) -> None:
-    parser.add_argument("--run", required=True, help=shared.RUN)
-    parser.add_argument("--step", type=int, help=shared.STEP)
+    parser.add_argument("--run", required=True, help=shared.RUN_HELP)
+    parser.add_argument("--step", type=int, help=shared.STEP_HELP)
     shared.paths_flag(parser, "--input", "text files, a text a line")
     parser.add_argument("--output", required=True, help="folder to write, which is new or empty")
     text = f"the first ones are taken ({max_texts})"
@@ -71,7 +70,7 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _parameters(flags: argparse.Namespace) -> None:
-    from albert_tf.models.parameters import parameter_count
+    from albert_tf.models.sharing import parameter_count
 
     configs, against = dict(PRESETS), None
     if flags.against is not None:
@@ -98,18 +97,18 @@ def _curve(flags: argparse.Namespace) -> None:
 def _exits(flags: argparse.Namespace) -> None:
     check_new(Path(flags.output))
     with quiet_start():
-        from albert_tf.finetuning.exits import exit_report
-        from albert_tf.reports.folder import write_report
+        from albert_tf.finetuning.reports import exit_report
+        from albert_tf.report_folder import write_report
     run = shared.run_named(flags.run)
     options = {name: getattr(flags, name) for name in ("step", "batch_size")}
-    report = exit_report(run, flags.data, flags.eval, columns=shared.columns_given(flags), **options)
+    report = exit_report(run, flags.data, flags.eval, columns=shared.provided_columns(flags), **options)
     print("\n".join(report.tables[0].text()))
     print(write_report(Path(flags.output), f"Early exit of {run}", report))
 
 
 def _layers(flags: argparse.Namespace) -> None:
     with quiet_start():
-        from albert_tf.analysis.layers import layer_changes, write_layers
+        from albert_tf.analysis.hidden_states import layer_changes, write_layers
     runs = {flags.run: shared.run_named(flags.run)}
     if flags.against is not None:
         runs[flags.against] = shared.run_named(flags.against)
@@ -123,13 +122,13 @@ def _layers(flags: argparse.Namespace) -> None:
 
 def _attention(flags: argparse.Namespace) -> None:
     with quiet_start():
-        from albert_tf.analysis.attention import attention_maps, write_attention
-        from albert_tf.features import MASK, WORD_IDS
+        from albert_tf.analysis.hidden_states import attention_maps, write_attention
+        from albert_tf.constants import INPUT_MASK, WORD_IDS
     run = shared.run_named(flags.run)
     batches, names = _inputs(flags, run)
     encoder, maps, pieces = _encoder(run, flags.step), [], []
     for inputs in batches:
-        rows = zip(inputs[MASK], inputs[WORD_IDS], attention_maps(encoder, inputs), strict=True)
+        rows = zip(inputs[INPUT_MASK], inputs[WORD_IDS], attention_maps(encoder, inputs), strict=True)
         for mask, ids, of_text in rows:
             length = mask.sum()
             maps.append(of_text[:, :, :length, :length])
@@ -140,7 +139,7 @@ def _attention(flags: argparse.Namespace) -> None:
 
 def _encoder(run: RunDirectory, step: int | None) -> Any:
     """The encoder of a run's model."""
-    from albert_tf.checkpoints.run import check_finite, load
+    from albert_tf.runs.load_save import check_finite, load
 
     model = load(run, step)
     check_finite(model, run, step)
@@ -151,11 +150,10 @@ def _inputs(
     flags: argparse.Namespace, run: RunDirectory
 ) -> tuple[Iterator[dict[str, np.ndarray]], Sequence[str]]:
     """The encoder's inputs of some texts at a time, and the pieces of the vocabulary by their ids."""
-    from albert_tf.inference.texts import packed, tokenised_texts
-    from albert_tf.raw_text.checks import check_text_files
-    from albert_tf.raw_text.long_lines import text_lines
-    from albert_tf.raw_text.paths import input_files
-    from albert_tf.tokenizers.kinds import open_tokenizer
+    from albert_tf.inference.inputs import pack_texts, tokenize_inputs
+    from albert_tf.text.files import check_text_files, input_files
+    from albert_tf.text.lines import text_lines
+    from albert_tf.text.tokenizer import open_tokenizer
 
     check_range("`max_texts`", flags.max_texts, at_least=1)
     longest = run.config.max_position_embeddings
@@ -171,7 +169,7 @@ def _inputs(
         raise InputError(f"{', '.join(files)}: no text in there")
     tokenizer = open_tokenizer(run.vocabulary, **run.tokenizer)
     batches = (
-        packed(tokenised_texts(texts[first : first + _ROWS], tokenizer, "input", length)[0], length)
+        pack_texts(tokenize_inputs(texts[first : first + _ROWS], tokenizer, "input", length)[0], length)
         for first in range(0, len(texts), _ROWS)
     )
     return batches, tokenizer.vocabulary.pieces

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from albert_tf.cli import flags as shared
-from albert_tf.startup import quiet_start
-from albert_tf.utils.choices import READ_FORMATS, WRITTEN_FORMATS
+from albert_tf.constants import READ_FORMATS, WRITTEN_FORMATS
+from albert_tf.process import quiet_start
 
 SUMMARY = "checkpoints of other implementations to run directories, and back"
 
@@ -27,14 +27,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
     add("--config", help="JSON file with the config (the one beside the checkpoint)")
     add("--partial", action="store_true", help="load the encoder only; say what is fresh")
-    add("--step", type=int, help=shared.STEP)
+    add("--step", type=int, help=shared.STEP_HELP)
 
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the checkpoint, and prints what was left out or made up, and what was written."""
     with quiet_start():
-        from albert_tf.checkpoints.storage import entries
         from albert_tf.conversion.convert import convert
+        from albert_tf.filesystem import list_entries
     options = {name: getattr(flags, name) for name in ("vocabulary", "config", "partial", "step", "revision")}
     places = flags.source, flags.target, flags.input, flags.output
     done = convert(*places, command=flags.command_line, **options)
@@ -43,4 +43,4 @@ def run(flags: argparse.Namespace) -> None:
             print(f"{what}: {name}")
     if done.vocabulary:
         print(f"vocabulary: {done.vocabulary}")
-    print(f"wrote {flags.output}: {', '.join(sorted(entries(flags.output)))}")
+    print(f"wrote {flags.output}: {', '.join(sorted(list_entries(flags.output)))}")

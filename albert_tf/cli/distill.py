@@ -7,18 +7,18 @@ import argparse
 from albert_tf.cli import finetune, pretrain
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
-from albert_tf.distillation.targets import SoftLabels, SoftTargets
-from albert_tf.finetuning.recipes import EvaluationSettings, FinetuningRecipe
-from albert_tf.recipes import RECIPES, PretrainingRecipe, QuestionSettings
-from albert_tf.startup import quiet_start
-from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
-from albert_tf.training.settings import LoopSettings
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_recipes import EvaluationSettings, FinetuningRecipe
+from albert_tf.finetuning.soft_targets import SoftLabels, SoftTargets
+from albert_tf.process import quiet_start
+from albert_tf.recipes import PRETRAINING_RECIPES, PretrainingRecipe, QuestionSettings
+from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
+from albert_tf.training.compute_settings import LoopSettings
 
 SUMMARY = "train a smaller model with a trained one as its teacher, or resume"
 
 # The hyper-parameters of a network that is not a preset.
-DEFAULT_RECIPE = "distilbert_base_uncased"
+DEFAULT_STUDENT_RECIPE = "distilbert_base_uncased"
 
 _TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
 _TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
@@ -33,12 +33,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--teacher", required=True, metavar="RUN", help="trained run, or a published name")
     add("--config", help=f"the student: a JSON file, or one of {', '.join(PRESETS)}")
-    shared.paths_flag(parser, "--train", f"{shared.TEXT}; with --task files of its examples", required=False)
+    shared.paths_flag(
+        parser, "--train", f"{shared.TEXT_HELP}; with --task files of its examples", required=False
+    )
     shared.paths_flag(parser, "--eval", "the same, to evaluate on (a part of --train)", required=False)
     add("--vocabulary", help="the teacher's, which has none itself")
     add("--init_from", metavar="RUN", help="run to take the student's weights from (the teacher)")
-    recipes = f"hyper-parameters (the preset's, else {DEFAULT_RECIPE}): {', '.join(RECIPES)}"
-    add("--recipe", choices=RECIPES, metavar="NAME", help=recipes)
+    recipes = (
+        f"hyper-parameters (the preset's, else {DEFAULT_STUDENT_RECIPE}): {', '.join(PRETRAINING_RECIPES)}"
+    )
+    add("--recipe", choices=PRETRAINING_RECIPES, metavar="NAME", help=recipes)
     shared.field_flags(parser, SoftTargets, {"soft_weight": "5; with --task 0.5"})
     shared.field_flags(parser, PretrainingRecipe, "the recipe's")
     of_task = parser.add_argument_group("of a teacher that is fine-tuned")
@@ -70,25 +74,26 @@ def _pretrain(flags: argparse.Namespace) -> None:
     if flags.config is None or flags.train is None:
         raise InputError("name the student's network by --config and the text by --train, or a --task")
     with quiet_start():
-        from albert_tf.checkpoints.directory import RunDirectory
-        from albert_tf.conversion.start import run_at
-        from albert_tf.distillation.run import distill
-        from albert_tf.distillation.settings import Distillation
-    teacher = run_at(flags.teacher)
-    flags.recipe = flags.recipe or (flags.config if flags.config in RECIPES else DEFAULT_RECIPE)
+        from albert_tf.conversion.init_from import resolve_run
+        from albert_tf.finetuning.distill import Distillation, distill
+        from albert_tf.runs.run_directory import RunDirectory
+    teacher = resolve_run(flags.teacher)
+    flags.recipe = flags.recipe or (
+        flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_STUDENT_RECIPE
+    )
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
     is_begun = RunDirectory(flags.output, "output").is_begun
-    (size,) = pretrain.sizes_given(flags, is_begun=is_begun)
-    tokenizer = {**teacher.tokenizer, **shared.tokenizer_given(flags)}
+    (size,) = pretrain.provided_sizes(flags, is_begun=is_begun)
+    tokenizer = {**teacher.tokenizer, **shared.provided_tokenizer(flags)}
     settings = Distillation(
-        **shared.run_given(flags),
+        **shared.provided_run(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},
         **{name: getattr(flags, name) for name in ("teacher", "train", "eval")},
         vocabulary=flags.vocabulary or teacher.vocabulary or "",
         config=size.config,
         recipe=size.recipe,
-        targets=SoftTargets(**shared.given(flags, SoftTargets)),
-        loop=LoopSettings(**shared.given(flags, LoopSettings)),
+        targets=SoftTargets(**shared.provided(flags, SoftTargets)),
+        loop=LoopSettings(**shared.provided(flags, LoopSettings)),
     )
     distill(settings)
 
@@ -96,7 +101,8 @@ def _pretrain(flags: argparse.Namespace) -> None:
 def _finetune(flags: argparse.Namespace) -> None:
     """Trains on labelled data."""
     with quiet_start():
-        from albert_tf.distillation.run import distill_task
-        from albert_tf.distillation.settings import TaskDistillation
-    targets = SoftLabels(**shared.given(flags, SoftLabels))
-    distill_task(TaskDistillation(**finetune.settings_given(flags), teacher=flags.teacher, targets=targets))
+        from albert_tf.finetuning.distill import TaskDistillation, distill_task
+    targets = SoftLabels(**shared.provided(flags, SoftLabels))
+    distill_task(
+        TaskDistillation(**finetune.provided_settings(flags), teacher=flags.teacher, targets=targets)
+    )

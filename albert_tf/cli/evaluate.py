@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from albert_tf.cli import flags as shared
-from albert_tf.cli.results import check_report, give_report, report_flag
+from albert_tf.cli.flags import check_report, give_report, report_flag
+from albert_tf.errors import InputError
+from albert_tf.io import dump_json
+from albert_tf.process import quiet_start
 from albert_tf.recipes import ExampleSettings
-from albert_tf.startup import quiet_start
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import dump_json
 
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
@@ -19,15 +19,15 @@ _OF_FINETUNED = ("data", "eval", "text", "text_pair", "label", "json", "report",
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument("--run", required=True, help=shared.RUN)
+    parser.add_argument("--run", required=True, help=shared.RUN_HELP)
     shared.checkpoint_flags(parser)
     pretrained = parser.add_argument_group("of a pre-trained run")
-    shared.paths_flag(pretrained, "--input", shared.TEXT + ", for what is held out", required=False)
+    shared.paths_flag(pretrained, "--input", shared.TEXT_HELP + ", for what is held out", required=False)
     shared.field_flags(pretrained, ExampleSettings, "as the run was trained", only=_OF_PRETRAINED)
     pretrained.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
     pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
-    finetuned = parser.add_argument_group("of a fine-tuned run", shared.FIGURES)
-    finetuned.add_argument("--data", metavar="DIR", help=shared.DATA)
+    finetuned = parser.add_argument_group("of a fine-tuned run", shared.METRICS_HELP)
+    finetuned.add_argument("--data", metavar="DIR", help=shared.DATA_HELP)
     shared.paths_flag(finetuned, "--eval", "files with labels, or globs (of all tasks)", required=False)
     shared.column_flags(finetuned, " (as the run was trained)")
     everything = "print all figures and tables instead of the official figures"
@@ -50,7 +50,7 @@ def run(flags: argparse.Namespace) -> None:
         shared.check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
         check_report(flags)
         options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla", "patience")}
-        options["columns"] = shared.columns_given(flags)
+        options["columns"] = shared.provided_columns(flags)
         found = evaluate_trained(flags.run, flags.data, flags.eval, **options)
         report = found.report(flags.run)
         content = report.content()  # in which what is undefined is null

@@ -9,13 +9,13 @@ from typing import Any
 from absl import logging
 
 from albert_tf.cli import flags as shared
-from albert_tf.cli.results import check_report, give_report, report_flag
+from albert_tf.cli.flags import check_report, give_report, report_flag
 from albert_tf.config import PRESETS
-from albert_tf.finetuning.recipes import RECIPES, EvaluationSettings, FinetuningRecipe
+from albert_tf.constants import WORDS
+from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, EvaluationSettings, FinetuningRecipe
+from albert_tf.process import quiet_start
 from albert_tf.recipes import QuestionSettings
-from albert_tf.startup import quiet_start
-from albert_tf.training.settings import LoopSettings
-from albert_tf.utils.choices import WORDS
+from albert_tf.training.compute_settings import LoopSettings
 
 # Hyper-parameters whose defaults are the same everywhere.
 _ALIKE = {"class_weight", "label_smoothing", "long", "window_pooling", "early_exit", "exit_threshold"}
@@ -25,7 +25,7 @@ OWN = {
     name: "default: the paper's, for its tasks"
     if x is None
     else f"default: {x}; for tasks of the paper, its value"
-    for name, x in vars(RECIPES["classification"]).items()
+    for name, x in vars(FINETUNING_RECIPES["classification"]).items()
     if name not in _ALIKE
 }
 
@@ -35,7 +35,7 @@ SUMMARY = "train a model of labelled data, or resume"
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add = parser.add_argument
-    add("--task", required=True, metavar="TASK", help=f"one of {', '.join(RECIPES)}")
+    add("--task", required=True, metavar="TASK", help=f"one of {', '.join(FINETUNING_RECIPES)}")
     train, dev = "files or globs to train on (of all other tasks)", "the same, to evaluate on"
     shared.paths_flag(parser, "--train", train, required=False)
     shared.paths_flag(parser, "--eval", f"{dev} (a share of --train)", required=False)
@@ -52,13 +52,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
     report_flag(parser)
     shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
-    parser.epilog = shared.FIGURES
+    parser.epilog = shared.METRICS_HELP
 
 
 def data_flags(parser: shared.Flags) -> None:
     """Flags of labelled data, and of what is learnt from them, besides the files."""
     add = parser.add_argument
-    add("--data", metavar="DIR", help=shared.DATA)
+    add("--data", metavar="DIR", help=shared.DATA_HELP)
     shared.column_flags(parser)
     two = "or the second of two labels (where it is the likelier); auto: the best on what is evaluated on"
     threshold = f"probability from which on a text has a label of multi_label (0.5), {two}"
@@ -80,11 +80,10 @@ def run(flags: argparse.Namespace) -> None:
     """Trains."""
     with quiet_start():
         from albert_tf.finetuning.evaluation import evaluation
-        from albert_tf.finetuning.run import finetune
-        from albert_tf.finetuning.runs import finetune_runs
-        from albert_tf.finetuning.settings import Finetuning
-        from albert_tf.finetuning.trained import read_trained
-    settings = Finetuning(**settings_given(flags), words=flags.words)
+        from albert_tf.finetuning.finetune import finetune, finetune_runs
+        from albert_tf.finetuning.finetuned_model import load_finetuned
+        from albert_tf.finetuning.finetuning_settings import Finetuning
+    settings = Finetuning(**provided_settings(flags), words=flags.words)
     check_report(flags)
     run = flags.output
     if flags.runs is None:
@@ -93,7 +92,7 @@ def run(flags: argparse.Namespace) -> None:
         best, dev = finetune_runs(settings, flags.runs)
         run = str(best)
     if dev:
-        found = evaluation(read_trained(run, xla=settings.execution.xla), dev)
+        found = evaluation(load_finetuned(run, xla=settings.execution.xla), dev)
         data = flags.data or ", ".join(flags.eval or ["what is held out of " + ", ".join(flags.train)])
         give_report(found.report(run), flags.report, f"Evaluation of {run} on {data}")
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
@@ -102,17 +101,17 @@ def run(flags: argparse.Namespace) -> None:
         logging.info("next: %s", shlex.join(words))
 
 
-def settings_given(flags: argparse.Namespace) -> dict[str, Any]:
+def provided_settings(flags: argparse.Namespace) -> dict[str, Any]:
     """Settings that the command line names, by the fields of Finetuning."""
     alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze", "num_hidden_layers")
     return {
-        **shared.run_given(flags),
+        **shared.provided_run(flags),
         **{name: getattr(flags, name) for name in alike},
-        "columns": shared.columns_given(flags),
+        "columns": shared.provided_columns(flags),
         "config": None if flags.config is None else shared.config_named(flags.config),
-        "tokenizer": shared.tokenizer_given(flags),
-        "recipe": shared.given(flags, FinetuningRecipe),
-        "evaluation": shared.given(flags, EvaluationSettings),
-        "questions": shared.given(flags, QuestionSettings),
-        "loop": shared.given(flags, LoopSettings),
+        "tokenizer": shared.provided_tokenizer(flags),
+        "recipe": shared.provided(flags, FinetuningRecipe),
+        "evaluation": shared.provided(flags, EvaluationSettings),
+        "questions": shared.provided(flags, QuestionSettings),
+        "loop": shared.provided(flags, LoopSettings),
     }

@@ -1,4 +1,4 @@
-"""Flags that several commands have, and flags made from the fields of a dataclass."""
+"""Flags that several commands have, and the values that users give them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
-from albert_tf.training.settings import Execution, LoopSettings
-from albert_tf.utils.choices import PRECISIONS
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import flat_fields
+from albert_tf.constants import PRECISIONS
+from albert_tf.errors import InputError
+from albert_tf.io import check_new
+from albert_tf.settings import flat_fields
+from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
+from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 
 if TYPE_CHECKING:
-    from albert_tf.checkpoints.directory import RunDirectory
-    from albert_tf.tasks.datasets.columns import Columns
+    from albert_tf.runs.run_directory import RunDirectory
+    from albert_tf.tasks.columns import Columns
 
 # What flags are added to.
 Flags = argparse.ArgumentParser | argparse._ArgumentGroup
 
 # What the names of the figures mean; those of GLUE, SQuAD and RACE are the official ones.
-FIGURES = (
+METRICS_HELP = (
     "Figures: of classification accuracy and f1 (macro: the mean of the F1 scores of all labels, of which a "
     "rare one counts as much as a frequent one); of multi_label micro_f1 (over all decisions), macro_f1, and "
     "accuracy (all labels of a text right); of regression the Pearson and Spearman correlations; of "
@@ -35,10 +36,10 @@ FIGURES = (
     "names begin with eval_ in the log and in metrics.jsonl of a run."
 )
 
-RUN = "run directory, or a folder of several, whose best is taken"
-STEP = "of the checkpoint (the newest; of a fine-tuned run the best)"
-DATA = "folder of the task's original files (GLUE, race)"
-TEXT = "text files or globs, .gz too, or a folder of prepare"
+RUN_HELP = "run directory, or a folder of several, whose best is taken"
+STEP_HELP = "of the checkpoint (the newest; of a fine-tuned run the best)"
+DATA_HELP = "folder of the task's original files (GLUE, race)"
+TEXT_HELP = "text files or globs, .gz too, or a folder of prepare"
 
 
 def paths_flag(parser: Flags, name: str, text: str, required: bool = True) -> None:
@@ -65,18 +66,22 @@ def run_flags(parser: argparse.ArgumentParser, loop: Mapping[str, str] | None = 
     """
     parser.add_argument("--output", required=True, help="run directory; resumed where it holds checkpoints")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
-    field_flags(parser, Execution)
+    field_flags(parser, ComputeConfig)
     field_flags(parser, LoopSettings, loop)
     tokenizer_flags(parser)
 
 
-def run_given(flags: argparse.Namespace) -> dict[str, Any]:
+def provided_run(flags: argparse.Namespace) -> dict[str, Any]:
     """Settings of a training that the command line names, by the fields of RunSettings."""
     values = {name: getattr(flags, name) for name in ("output", "init_from", "seed")}
-    return {**values, "execution": Execution(**given(flags, Execution)), "command": flags.command_line}
+    return {
+        **values,
+        "execution": ComputeConfig(**provided(flags, ComputeConfig)),
+        "command": flags.command_line,
+    }
 
 
-def tokenizer_given(flags: argparse.Namespace) -> dict[str, Any]:
+def provided_tokenizer(flags: argparse.Namespace) -> dict[str, Any]:
     """Settings of the normalisation that the command line names."""
     return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
 
@@ -92,9 +97,9 @@ def config_named(name: str, flag: str = "--config") -> AlbertConfig:
 
 def checkpoint_flags(parser: Flags) -> None:
     """The checkpoint of a run to compute with, and how."""
-    parser.add_argument("--step", type=int, help=STEP)
+    parser.add_argument("--step", type=int, help=STEP_HELP)
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
-    field_flags(parser, Execution, only=("deterministic", "xla"))
+    field_flags(parser, ComputeConfig, only=("deterministic", "xla"))
     parser.set_defaults(deterministic=False, xla=None)
 
 
@@ -113,7 +118,7 @@ def precision_flag(parser: Flags) -> None:
 
 def run_named(name: str) -> RunDirectory:
     """A run directory; of a folder of several seeds the best run, which is logged."""
-    from albert_tf.checkpoints.directory import best_run
+    from albert_tf.runs.run_directory import best_run
 
     run = best_run(name)
     if str(run) != name:
@@ -133,11 +138,11 @@ def column_flags(parser: Flags, default: str = "") -> None:
         parser.add_argument(f"--{name}", metavar="COLUMN", help=f"column of the {what}{default}")
 
 
-def columns_given(flags: argparse.Namespace) -> Columns | None:
+def provided_columns(flags: argparse.Namespace) -> Columns | None:
     """The columns that the command line names; None where it names none."""
     if flags.text is None and (flags.text_pair or flags.label):
         raise InputError("--text_pair and --label name further columns: name that of the texts by --text")
-    from albert_tf.tasks.datasets.columns import Columns
+    from albert_tf.tasks.columns import Columns
 
     return None if flags.text is None else Columns(flags.text, flags.text_pair, flags.label)
 
@@ -172,7 +177,7 @@ def field_flags(
         parser.add_argument(f"--{field.name}", **flag)
 
 
-def given(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
+def provided(flags: argparse.Namespace, kind: type) -> dict[str, Any]:
     """The fields of a record, and of the records in it, that the command line sets."""
     names = field_names(kind)
     return {name: value for name, value in vars(flags).items() if name in names}
@@ -202,3 +207,29 @@ def _argument_texts(kind: type) -> dict[str, str]:
     section = (inspect.getdoc(kind) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
+
+
+if TYPE_CHECKING:
+    from albert_tf.report import Report
+
+
+def report_flag(parser: Flags) -> None:
+    """The folder of a report."""
+    text = "new folder for all figures, tables, curves and the worst errors: report.html, JSON, CSV and PNG"
+    parser.add_argument("--report", metavar="FOLDER", help=text)
+
+
+def check_report(flags: argparse.Namespace) -> None:
+    """Refuses a folder that is there already, before work is done."""
+    if flags.report is not None:
+        check_new(Path(flags.report))
+
+
+def give_report(report: Report, folder: str | None, title: str) -> None:
+    """Logs the lines of a report, and writes it where a folder is named."""
+    for line in report.text():
+        logging.info(line)
+    if folder is not None:
+        from albert_tf.report_folder import write_report  # draws, for which matplotlib takes a second
+
+        logging.info("wrote %s", write_report(Path(folder), title, report))

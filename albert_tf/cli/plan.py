@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from albert_tf.cli import flags as shared
-from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
-from albert_tf.startup import quiet_start
-from albert_tf.training.settings import Execution
-from albert_tf.utils.checks import check_range
-from albert_tf.utils.files import dump_json
+from albert_tf.errors import check_range
+from albert_tf.io import dump_json
+from albert_tf.process import quiet_start
+from albert_tf.recipes import DEFAULT_RECIPE, PRETRAINING_RECIPES, PretrainingRecipe
+from albert_tf.training.compute_settings import ComputeConfig
 
 if TYPE_CHECKING:
-    from albert_tf.analysis.plan import Update
+    from albert_tf.analysis.run_plan import Update
 
 SUMMARY = "memory, traffic, time and data of a pre-training run, before it begins"
 
 _TIMED_ROWS = 8  # examples that --time takes at once, at most
 _SIZES = ("batch_size", "seq_length", "max_predictions", "steps")
 
-# Rows of the table: figures of `figures`, their titles, and how many are one of the unit there.
+# Rows of the table: figures of `plan_figures`, their titles, and how many are one of the unit there.
 _TABLE = (
     ("parameters", "parameters, million", 1e6),
     ("memory_parameters", "parameters, GB", 1e9),
@@ -50,7 +50,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.field_flags(parser, PretrainingRecipe, "the recipe's", only=_SIZES)
     add("--devices", type=int, default=1, help="devices that divide the batch (1)")
     add("--memory", type=float, metavar="GB", help="of a device: find the smallest --accumulate that fits")
-    shared.field_flags(parser, Execution, only=("precision", "remat", "accumulate"))
+    shared.field_flags(parser, ComputeConfig, only=("precision", "remat", "accumulate"))
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--rate", type=float, help="examples a second of a device, for the days of --config")
     timed = f"measure the rate here, of at most {_TIMED_ROWS} examples at once, in the same precision"
@@ -70,32 +70,32 @@ def run(flags: argparse.Namespace) -> None:
     if flags.json:
         print(dump_json(found, indent=2))
         return
-    from albert_tf.reports.content import Table
+    from albert_tf.report import ReportTable
 
     rows = [
         (title, *(_shown(figures[name], name, unit) for figures in found.values()))
         for name, title, unit in _TABLE
         if any(figures[name] is not None for figures in found.values())
     ]
-    print("\n".join(Table("plan", "", ("", *found), rows).text()))
+    print("\n".join(ReportTable("plan", "", ("", *found), rows).text()))
 
 
 def _figures(flags: argparse.Namespace, flag: str) -> Mapping[str, float | None]:
     """The figures of the network that a flag names."""
-    from albert_tf.analysis.plan import Update, figures
+    from albert_tf.analysis.run_plan import Update, plan_figures
 
     config = shared.config_named(getattr(flags, flag[2:]), flag)
-    recipe = RECIPES[flags.config if flags.config in RECIPES else DEFAULT_RECIPE]
-    recipe = recipe.replace(stages=(), warmup_steps=0, **shared.given(flags, PretrainingRecipe))
+    recipe = PRETRAINING_RECIPES[flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_RECIPE]
+    recipe = recipe.replace(stages=(), warmup_steps=0, **shared.provided(flags, PretrainingRecipe))
     update = Update(
         config=config,
         batch_size=recipe.batch_size,
         seq_length=recipe.examples.seq_length,
         predictions=recipe.examples.predictions,
         devices=flags.devices,
-        **shared.given(flags, Execution),
+        **shared.provided(flags, ComputeConfig),
     )
-    return figures(
+    return plan_figures(
         update,
         recipe.steps,
         memory=flags.memory and flags.memory * 1e9,
@@ -107,8 +107,8 @@ def _figures(flags: argparse.Namespace, flag: str) -> Mapping[str, float | None]
 def _measured_rate(update: Update) -> float:
     """Examples a second of a device of this machine."""
     with quiet_start():
-        from albert_tf.pretraining.timing import examples_per_second
-    execution = Execution(precision=update.precision, remat=update.remat)
+        from albert_tf.pretraining.budget import examples_per_second
+    execution = ComputeConfig(precision=update.precision, remat=update.remat)
     rows = min(update.rows, _TIMED_ROWS)
     return examples_per_second(update.config, rows, update.seq_length, update.predictions, execution)
 

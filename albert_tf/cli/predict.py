@@ -12,23 +12,23 @@ from pathlib import Path
 from absl import logging
 
 from albert_tf.cli import flags as shared
-from albert_tf.startup import quiet_start
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.process import quiet_start
 
 SUMMARY = "predictions of a fine-tuned run"
 
 INPUT, OUTPUT = ("-", "/dev/stdin"), ("-", "/dev/stdout")  # which are standard input and output
-FORMATS = ("csv", "tsv", "jsonl", "parquet")  # of tables
+TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")  # of tables
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     parser.epilog = "Texts are read as the run was trained: its task.json has seq_length and long."
     add = parser.add_argument
-    shared.paths_flag(parser, "--run", shared.RUN + "; with --submission one a task")
+    shared.paths_flag(parser, "--run", shared.RUN_HELP + "; with --submission one a task")
     source = "files or globs, the folder of a task's original files, or - for standard input, a table in CSV"
     shared.paths_flag(parser, "--input", source)
-    add("--input_format", choices=FORMATS, help="of a table from standard input (csv)")
+    add("--input_format", choices=TABLE_FORMATS, help="of a table from standard input (csv)")
     place = parser.add_mutually_exclusive_group(required=True).add_argument
     place(
         "--output",
@@ -77,7 +77,7 @@ def run(flags: argparse.Namespace) -> None:
     output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
     is_there = flags.output not in OUTPUT and Path(flags.output).is_file()
     with _input_files(flags.input, flags.input_format) as source:
-        written = predict(runs[0], source, output, columns=shared.columns_given(flags), **options)
+        written = predict(runs[0], source, output, columns=shared.provided_columns(flags), **options)
     if written:
         what = written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"
         logging.info("%s %s", "replaced" if is_there else "wrote", what)
@@ -94,7 +94,7 @@ def _input_files(names: Sequence[str], table_format: str | None) -> Iterator[Seq
         return
     _single("input", names, "standard input is")
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"stdin.{table_format or FORMATS[0]}"
+        file = Path(folder) / f"stdin.{table_format or TABLE_FORMATS[0]}"
         content = sys.stdin.buffer.read()
         file.write_bytes(content)
         try:

@@ -6,8 +6,9 @@ import argparse
 import logging
 
 from albert_tf.cli import flags as shared
-from albert_tf.preprocessing.settings import PreparationSettings
-from albert_tf.startup import OneLineParser, quiet_start
+from albert_tf.data.prepare_settings import PreparationSettings
+from albert_tf.process import quiet_start
+from albert_tf.program import OneLineParser
 
 SUMMARY = "text to tokenised documents, on Apache Beam"
 
@@ -27,6 +28,6 @@ def run(flags: argparse.Namespace) -> None:
     # Beam says at its import that it has not got what only Google's cloud needs.
     logging.getLogger().addFilter(lambda record: "apitools" not in str(record.msg))
     with quiet_start():
-        from albert_tf.preprocessing.prepare import prepare
-    options = {**shared.given(flags, PreparationSettings), **shared.tokenizer_given(flags)}
+        from albert_tf.data.prepare import prepare
+    options = {**shared.provided(flags, PreparationSettings), **shared.provided_tokenizer(flags)}
     prepare(flags.input, flags.output, flags.vocabulary, beam_options=flags.others, **options)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from albert_tf.cli import flags as shared
-from albert_tf.startup import quiet_start
-from albert_tf.tokenizer_settings import SENTENCEPIECE, VOCABULARY_FILES
+from albert_tf.process import quiet_start
+from albert_tf.text.tokenizer_config import SENTENCEPIECE, VOCABULARY_FILES
 
 SUMMARY = "train a vocabulary"
 
@@ -25,7 +25,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Writes the vocabulary."""
     with quiet_start():
-        from albert_tf.tokenizers import train_vocabulary
+        from albert_tf.text.vocabulary_training import train_vocabulary
     options = {name: getattr(flags, name) for name in ("vocab_size", "max_sentences", "kind")}
-    vocabulary = train_vocabulary(flags.input, flags.output, **options, **shared.tokenizer_given(flags))
+    vocabulary = train_vocabulary(flags.input, flags.output, **options, **shared.provided_tokenizer(flags))
     print(f"{flags.output}: {len(vocabulary)} pieces")

@@ -8,31 +8,28 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.run import check_finite, save, stored_model
-from albert_tf.checkpoints.storage import PathLike, check_no_glob
-from albert_tf.checkpoints.vocabulary import check_vocabulary
+from albert_tf.constants import FIRST
 from albert_tf.conversion import google, huggingface
-from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER
-from albert_tf.conversion.hub import hub_source
+from albert_tf.conversion.download import local_checkpoint
 from albert_tf.conversion.huggingface_tokenizer import with_tokenizer
-from albert_tf.conversion.locations import unpacked
-from albert_tf.conversion.published import local_checkpoint
-from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer
-from albert_tf.conversion.transfer import Source, read_model
-from albert_tf.features import FIRST
-from albert_tf.tokenizer_settings import (
+from albert_tf.conversion.tfhub import hub_source
+from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER, albert_tokenizer
+from albert_tf.conversion.transfer import ForeignModel, read_model, unpack
+from albert_tf.errors import InputError
+from albert_tf.filesystem import check_no_glob
+from albert_tf.io import PathLike, check_new, new_directory, write_local_json
+from albert_tf.runs.build_model import build_model, check_vocabulary
+from albert_tf.runs.load_save import check_finite, open_stored_model, save
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer_config import (
     SENTENCEPIECE,
     fingerprint_of,
+    read_tokenizer_kind,
     read_vocabulary,
-    remember_settings,
-    remembered_kind,
-    resolved_settings,
+    resolve_settings,
+    write_settings_beside,
 )
-from albert_tf.tokenizers.kinds import open_tokenizer
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_new, new_directory, write_json
 
 
 class Conversion(NamedTuple):
@@ -94,7 +91,7 @@ def convert(
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: leave it out")
     place, commit = local_checkpoint(input, source, revision)
-    with unpacked(place) as path, tempfile.TemporaryDirectory() as scratch:
+    with unpack(place) as path, tempfile.TemporaryDirectory() as scratch:
         found = READERS[source](path, Path(config) if config else None, partial)
         found, origin = _with_vocabulary(found, source, vocabulary, path, Path(scratch))
         model, unread, fresh = read_model(found, partial)
@@ -110,8 +107,8 @@ def convert(
 
 
 def _with_vocabulary(
-    source: Source, format: str, given: PathLike | None, path: Path, scratch: Path
-) -> tuple[Source, str]:
+    source: ForeignModel, format: str, given: PathLike | None, path: Path, scratch: Path
+) -> tuple[ForeignModel, str]:
     """A source with its vocabulary as a file, and where that comes from."""
     folder, given = path if path.is_dir() else path.parent, None if given is None else Path(given)
     if format == "huggingface":
@@ -125,13 +122,13 @@ def _with_vocabulary(
 
 
 # From a folder or file, a config file or None, and `partial`.
-READERS: dict[str, Callable[[Path, Path | None, bool], Source]] = {
+READERS: dict[str, Callable[[Path, Path | None, bool], ForeignModel]] = {
     "google": google.google_source,
     "huggingface": huggingface.hugging_face_source,
     "hub": hub_source,
 }
 # Each format that is written, and its vocabulary's file name.
-WRITERS = {"google": google.VOCABULARY, "huggingface": huggingface.VOCABULARY}
+WRITERS = {"google": google.GOOGLE_VOCABULARY, "huggingface": huggingface.HUGGING_FACE_VOCABULARY}
 
 
 def _write(
@@ -144,18 +141,18 @@ def _write(
             "encoder alone, which in Python albert_tf.save(albert_tf.load(RUN).encoder, …) makes a run of"
         )
     step = run.default_step() if step is None else step
-    stored = stored_model(run, step)
+    stored = open_stored_model(run, step)
     task = {name: value for name, value in stored.task.items() if name != "early_exit"}
     model = build_model(stored.config, task, stored.read)
     check_finite(model, run, step)
     pieces = Path(vocabulary) if vocabulary else run.vocabulary
     kind, files, special = SENTENCEPIECE, dict[str, bytes](), None
     if pieces is not None:
-        kind, files = remembered_kind(pieces), read_vocabulary(pieces)
+        kind, files = read_tokenizer_kind(pieces), read_vocabulary(pieces)
         run.check_vocabulary(pieces, fingerprint_of(files))
         check_vocabulary(pieces, model.config.vocab_size, exactly=True)
         special = open_tokenizer(pieces).vocabulary.special_ids
-    tokenizer = resolved_settings(pieces, run.tokenizer)
+    tokenizer = resolve_settings(pieces, run.tokenizer)
     with new_directory(output) as folder:
         if target == "google":
             google.write_google(model, folder, step or 0)
@@ -164,9 +161,9 @@ def _write(
         if files and kind == SENTENCEPIECE:
             (content,) = files.values()
             files = {WRITERS[target]: content}  # which the formats call by names of their own
-            remember_settings(folder / WRITERS[target], tokenizer)
+            write_settings_beside(folder / WRITERS[target], tokenizer)
             if target == "huggingface":
-                write_json(folder / FAST_TOKENIZER, albert_tokenizer(content, tokenizer))
+                write_local_json(folder / FAST_TOKENIZER, albert_tokenizer(content, tokenizer))
         for name, content in files.items():
             (folder / name).write_bytes(content)
     return [name for name in stored.shapes if name.startswith("exits/")]

@@ -10,17 +10,24 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.models import task_of
-from albert_tf.checkpoints.names import GOOGLE_SCOPE, head_names, variable_names
-from albert_tf.checkpoints.tensor_bundle import Tensors, open_bundle
 from albert_tf.config import GOOGLE_BERT_FILE, GOOGLE_FILE, AlbertConfig
-from albert_tf.conversion.locations import find_vocabulary, only
-from albert_tf.conversion.transfer import Source, check_groups, find_task, whole_layers, with_usual_names
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import write_json
+from albert_tf.conversion.transfer import (
+    ForeignModel,
+    check_groups,
+    find_only,
+    find_vocabulary,
+    infer_task,
+    whole_layers,
+    with_usual_names,
+)
+from albert_tf.errors import InputError
+from albert_tf.io import write_local_json
+from albert_tf.runs.build_model import task_of
+from albert_tf.runs.checkpoints import CheckpointTensors, open_checkpoint
+from albert_tf.runs.variable_names import GOOGLE_SCOPE, head_names, variable_names
 
 # What a published checkpoint consists of, beside its vocabulary.
-CHECKPOINT, VOCABULARY = "model.ckpt-best", "30k-clean.model"
+GOOGLE_CHECKPOINT, GOOGLE_VOCABULARY = "model.ckpt-best", "30k-clean.model"
 BERT_CHECKPOINT = "bert_model.ckpt"
 
 # What training leaves beside the weights and their slots.
@@ -35,19 +42,23 @@ _UNKNOWN_TO_BERT = ("embedding_size", "num_hidden_groups", "inner_group_num", "c
 _PRETRAINER = {"model": "pretrainer", "sentence_objective": "sop"}
 
 
-def google_source(path: Path, config: Path | None, partial: bool) -> Source:
+def google_source(path: Path, config: Path | None, partial: bool) -> ForeignModel:
     """A checkpoint in a folder, or the checkpoint itself, with or without `.index` or `.data-…`."""
     folder = path if path.is_dir() else path.parent
     if path.is_dir():
-        prefix = only(path, "*.index", "variables/*.index").with_suffix("")
+        prefix = find_only(path, "*.index", "variables/*.index").with_suffix("")
     else:
         prefix = path.with_name(re.sub(r"\.(index|data-\d+-of-\d+)$", "", path.name))
-    tensors = open_bundle(prefix)
-    config = config or only(folder, "albert_config*.json", "assets/albert_config*.json", GOOGLE_BERT_FILE)
+    tensors = open_checkpoint(prefix)
+    config = config or find_only(
+        folder, "albert_config*.json", "assets/albert_config*.json", GOOGLE_BERT_FILE
+    )
     return bundle_source(tensors, AlbertConfig.from_json_file(config), partial, find_vocabulary(folder))
 
 
-def bundle_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabulary: Path | None) -> Source:
+def bundle_source(
+    tensors: CheckpointTensors, config: AlbertConfig, partial: bool, vocabulary: Path | None
+) -> ForeignModel:
     """A TF1 checkpoint of ALBERT or BERT, or the variables of a TF1 module of TF Hub.
 
     Without heads it is an encoder; with the output layer of run_classifier, run_race (one logit: as a
@@ -61,7 +72,7 @@ def bundle_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
         raise InputError(f"{tensors.origin}: the layout is that of BERT, its config is {GOOGLE_BERT_FILE}")
     tensors = with_usual_names(tensors, GOOGLE_SCOPE, "embeddings/word_embeddings")
     tensors = tensors.renamed(_with_layer_norms(tensors.shapes))
-    task = {"model": "encoder"} if partial else find_task(tensors, "google", family)
+    task = {"model": "encoder"} if partial else infer_task(tensors, "google", family)
     if family != "bert" and config.embedding_size == config.hidden_size:
         projects = f"{GOOGLE_SCOPE}encoder/embedding_hidden_mapping_in/kernel" in tensors.shapes
         config = config.replace(project_embeddings=projects or None)
@@ -74,7 +85,7 @@ def bundle_source(tensors: Tensors, config: AlbertConfig, partial: bool, vocabul
         return is_slot or _TRAINING.fullmatch(name) is not None or name in ignored
 
     stored = {names.ours: names.google for names in variable_names(config, task, family)}
-    return Source(tensors, config, task, stored, vocabulary, is_ignored=is_ignored)
+    return ForeignModel(tensors, config, task, stored, vocabulary, is_ignored=is_ignored)
 
 
 def _with_layer_norms(names: Iterable[str]) -> dict[str, str]:
@@ -134,12 +145,12 @@ def write_google(model: Any, folder: Path, step: int) -> None:
     Raises: as `google_config`; OSError or tf.errors.OpError if a file cannot be written.
     """
     is_bert = model.config.family == "bert"
-    write_json(folder / (GOOGLE_BERT_FILE if is_bert else GOOGLE_FILE), google_config(model.config))
+    write_local_json(folder / (GOOGLE_BERT_FILE if is_bert else GOOGLE_FILE), google_config(model.config))
     names = {names.ours: names.google.name for names in variable_names(model.config, task_of(model))}
     tensors = {names[variable.name.partition(":")[0]]: variable.read_value() for variable in model.variables}
     tensors["global_step"] = tf.constant(step, tf.int64)
     tf.raw_ops.SaveV2(
-        prefix=str(folder / (BERT_CHECKPOINT if is_bert else CHECKPOINT)),
+        prefix=str(folder / (BERT_CHECKPOINT if is_bert else GOOGLE_CHECKPOINT)),
         tensor_names=list(tensors),
         shape_and_slices=[""] * len(tensors),
         tensors=list(tensors.values()),

@@ -2,38 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
-from albert_tf.checkpoints.models import task_of
-from albert_tf.checkpoints.names import HUGGING_FACE_SCOPE, head_names, variable_names
-from albert_tf.checkpoints.tensor_bundle import Tensors
 from albert_tf.config import AlbertConfig
+from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS, WORDS
 from albert_tf.conversion.huggingface_config import (
     ANY_NUMBER,
     PROBLEM_TYPES,
     REGRESSION,
     hugging_face_config,
     hugging_face_group,
-    kind_of,
+    model_kind,
     tokenizer_config,
 )
 from albert_tf.conversion.huggingface_tokenizer import TOKENIZER_CONFIG
-from albert_tf.conversion.locations import files_in, only
-from albert_tf.conversion.safetensors import open_safetensors, write_safetensors
-from albert_tf.conversion.transfer import Source, check_groups, find_task, with_usual_names
-from albert_tf.tokenizer_settings import SENTENCEPIECE
-from albert_tf.tokenizers.input_format import SpecialIds
-from albert_tf.utils.checks import check_choice, check_range, check_type
-from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS, WORDS
-from albert_tf.utils.errors import InputError, shown
-from albert_tf.utils.files import read_json, write_json
+from albert_tf.conversion.transfer import (
+    ForeignModel,
+    check_groups,
+    files_in,
+    find_only,
+    infer_task,
+    with_usual_names,
+)
+from albert_tf.errors import InputError, check_choice, check_range, check_type, shorten
+from albert_tf.io import dump_json, read_local_json, write_local_json
+from albert_tf.runs.build_model import task_of
+from albert_tf.runs.checkpoints import CheckpointTensors
+from albert_tf.runs.variable_names import HUGGING_FACE_SCOPE, head_names, variable_names
+from albert_tf.text.text_tokenizer import SpecialIds
+from albert_tf.text.tokenizer_config import SENTENCEPIECE
 
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-VOCABULARY = "spiece.model"
+# Names of NumPy and TensorFlow for those of the format.
+_FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+def open_safetensors(path: Path) -> CheckpointTensors:
+    """The tensors of a safetensors file, or of several with an index.
+
+    Args:
+      path: `model.safetensors`, or `model.safetensors.index.json` beside its parts.
+    Raises:
+      InputError: a file is damaged, or the index names no files.
+      OSError: a file is missing or cannot be read.
+    """
+    parts = {path.name}
+    if path.suffix == ".json":
+        weight_map = read_local_json(path).get("weight_map")
+        if not isinstance(weight_map, dict) or not all(isinstance(part, str) for part in weight_map.values()):
+            raise InputError(f"{path} holds no weight_map of tensors to the names of files beside it")
+        parts = set(weight_map.values())
+        if outside := sorted(part for part in parts if part in ("", "..") or Path(part).name != part):
+            raise InputError(f"{path} names {shorten(outside[0])}, which is no file beside it: copy it again")
+    files: dict[str, Path] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    dtypes: dict[str, str] = {}
+    for part in parts:
+        with _opened(path.parent / part) as file:
+            for name in file.keys():  # noqa: SIM118 - it cannot be iterated over
+                view = file.get_slice(name)
+                files[name], shapes[name] = path.parent / part, tuple(view.get_shape())
+                dtypes[name] = _FLOATS.get(view.get_dtype(), view.get_dtype())
+
+    def read(name: str) -> np.ndarray:
+        with _opened(files[name]) as file:  # anew: what was cut off meanwhile is an error and not a crash
+            return file.get_tensor(name)
+
+    return CheckpointTensors(str(path), shapes, dtypes, read)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A file of the format, its header checked; InputError where it is damaged."""
+    path.open("rb").close()  # of a file that may not be read the library says that there is none
+    try:
+        with safe_open(path, "np") as file:
+            yield file
+    except SafetensorError as error:
+        raise InputError(f"{path} is not a safetensors file, or damaged: {error}") from error
+
+
+def write_safetensors(
+    path: Path, shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
+) -> None:
+    """Writes float32 tensors one at a time, which the library cannot: it takes all of them at once.
+
+    Args:
+      path: the file; in a folder that nobody reads yet, since it grows there.
+      shapes: of every tensor, by name.
+      read: the values of a tensor, by name.
+    """
+    # transformers reads no file that does not say what it was written for.
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        start, end = end, end + 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [start, end]}
+    text = dump_json(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # so that the tensors are aligned
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in shapes:
+            file.write(np.ascontiguousarray(read(name), "<f4").data)  # tofile does not say why it fails
+
+
+HUGGING_FACE_CONFIG, WEIGHTS_FILE, WEIGHTS_INDEX_FILE = (
+    "config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+)
+HUGGING_FACE_VOCABULARY = "spiece.model"
 
 _WITHOUT_POOLER = ("ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
 _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
@@ -45,7 +129,7 @@ _PROJECTION = f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in"
 _OLDER_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Source:
+def hugging_face_source(path: Path, config: Path | None, partial: bool) -> ForeignModel:
     """The weights in a folder of transformers, or one of its files with weights.
 
     Raises:
@@ -53,8 +137,8 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
     """
     folder = path if path.is_dir() else path.parent
     tensors = open_safetensors(_weights(path))
-    config = config or only(folder, CONFIG)
-    values, shape = read_json(config), AlbertConfig.from_json_file(config)
+    config = config or find_only(folder, HUGGING_FACE_CONFIG)
+    values, shape = read_local_json(config), AlbertConfig.from_json_file(config)
     family = shape.family
     tensors = tensors.renamed({_newer(name): name for name in tensors.shapes})
     tensors = with_usual_names(tensors, f"{family}.", "embeddings.word_embeddings.weight")
@@ -73,26 +157,26 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Sourc
     task = {"model": "encoder"}
     if not partial:
         try:
-            task = _task(find_task(tensors, "hugging_face", family), values)
+            task = _task(infer_task(tensors, "hugging_face", family), values)
         except InputError as error:
             raise InputError(f"{config}: {error}") from error
     with_pooler = {names.ours: names.hugging_face for names in variable_names(shape.with_pooler(), task)}
     is_pooled = task["model"] in ("classifier", "multiple_choice")
     if is_pooled or with_pooler[_POOLER[0]].name in tensors.shapes:
         shape = shape.with_pooler()
-    elif family == "bert" and kind_of(task) in (*_WITHOUT_POOLER, kind_of({"model": "encoder"})):
+    elif family == "bert" and model_kind(task) in (*_WITHOUT_POOLER, model_kind({"model": "encoder"})):
         shape = shape.replace(pooler="none")  # as `add_pooling_layer=False` makes it
     if family == "roberta" and is_pooled:  # whose code has made the encoder with a pooler, too
         ignored |= {f"roberta.pooler.dense.{name}" for name in ("weight", "bias")}
     stored = {names.ours: names.hugging_face for names in variable_names(shape, task)}
-    return Source(
+    return ForeignModel(
         tensors,
         shape,
         task,
         stored,
         vocabulary=None,  # that `with_tokenizer` finds
         is_ignored=ignored.__contains__,
-        optional=_POOLER if kind_of(task) in _WITHOUT_POOLER else (),
+        optional=_POOLER if model_kind(task) in _WITHOUT_POOLER else (),
     )
 
 
@@ -102,7 +186,7 @@ def _newer(name: str) -> str:
     return name.removesuffix(ending) + _OLDER_ENDINGS.get(ending, ending)
 
 
-def _without_tied(tensors: Tensors, family: str) -> tuple[Tensors, set[str]]:
+def _without_tied(tensors: CheckpointTensors, family: str) -> tuple[CheckpointTensors, set[str]]:
     """A checkpoint whose MLM head has the names that are read, and the tensors that repeat others.
 
     Raises:
@@ -125,8 +209,8 @@ def _without_tied(tensors: Tensors, family: str) -> tuple[Tensors, set[str]]:
 def _weights(path: Path) -> Path:
     """The safetensors file, or the index of several, in a folder or at a path."""
     if path.is_dir():
-        kinds = (WEIGHTS, INDEX, "*.safetensors", *(f"*{suffix}" for suffix in _PICKLES))
-        path = next((found[0] for kind in kinds if (found := files_in(path, kind))), path / WEIGHTS)
+        kinds = (WEIGHTS_FILE, WEIGHTS_INDEX_FILE, "*.safetensors", *(f"*{suffix}" for suffix in _PICKLES))
+        path = next((found[0] for kind in kinds if (found := files_in(path, kind))), path / WEIGHTS_FILE)
     if path.suffix in _PICKLES:
         raise InputError(
             f"{path} is a pickle: opening it runs whatever code it holds, so it is not read. Where you trust "
@@ -189,7 +273,7 @@ def _labels(names: Any, num_labels: int) -> list[str] | None:
     if names is None:
         return None
     if not isinstance(names, Mapping):
-        raise InputError(f"id2label={shown(names)} is not an object from ids to labels")
+        raise InputError(f"id2label={shorten(names)} is not an object from ids to labels")
     if set(names) != set(map(str, range(num_labels))):
         raise InputError(f"id2label has ids {', '.join(names)}: the head has 0 to {num_labels - 1}")
     for number, name in names.items():
@@ -226,7 +310,7 @@ def write_hugging_face(
     Raises: as `hugging_face_config`; OSError if a file cannot be written.
     """
     config = model.config
-    write_json(folder / CONFIG, hugging_face_config(config, task, special))
+    write_local_json(folder / HUGGING_FACE_CONFIG, hugging_face_config(config, task, special))
     names = variable_names(
         config.replace(project_embeddings=True) if config.family == "albert" else config, task_of(model)
     )
@@ -239,5 +323,5 @@ def write_hugging_face(
             return _identity(config.hidden_size)[name]
         return stored[name].converted(np.asarray(variables[ours[name]].read_value()))
 
-    write_safetensors(folder / WEIGHTS, {name: there.shape for name, there in stored.items()}, value)
-    write_json(folder / TOKENIZER_CONFIG, tokenizer_config(kind, tokenizer, config))
+    write_safetensors(folder / WEIGHTS_FILE, {name: there.shape for name, there in stored.items()}, value)
+    write_local_json(folder / TOKENIZER_CONFIG, tokenizer_config(kind, tokenizer, config))

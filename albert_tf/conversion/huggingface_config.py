@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.config_keys import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS
-from albert_tf.conversion.huggingface_tokenizer import TOKENIZER_CLASSES
+from albert_tf.config_formats import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS
+from albert_tf.constants import SPACE_WORDS
+from albert_tf.conversion.huggingface_tokenizer import HUGGING_FACE_CLASSES
 from albert_tf.conversion.transfer import whole_layers
-from albert_tf.tokenizer_settings import BYTE_LEVEL_BPE, WORDPIECE
-from albert_tf.tokenizers.input_format import SpecialIds
-from albert_tf.utils.choices import SPACE_WORDS
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.text.text_tokenizer import SpecialIds
+from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, WORDPIECE
 
 # Of two names for the same the first one.
-ACTIVATIONS = {ours: theirs for theirs, ours in reversed(HUGGING_FACE_ACTIVATIONS.items())}
+HUGGING_FACE_ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(HUGGING_FACE_ACTIVATIONS.items())}
 
 # The beginnings of the names of classes, and their ends.
 _FAMILIES = {"albert": "Albert", "bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
@@ -61,7 +61,7 @@ _MASK = {
 }
 
 
-def kind_of(task: Mapping[str, Any]) -> str:
+def model_kind(task: Mapping[str, Any]) -> str:
     """The end of the name of the class for the model of a task.json, such as "ForPreTraining"."""
     return _MLM_ALONE if task.get("sentence_objective") == "none" else _KINDS[task["model"]]
 
@@ -74,7 +74,7 @@ def hugging_face_config(
     InputError if transformers cannot express this network.
     """
     family = config.family
-    architecture = f"{_FAMILIES[family]}{kind_of(task)}"
+    architecture = f"{_FAMILIES[family]}{model_kind(task)}"
     _check_expressible(config, task, architecture)
     values = {
         **{key: value for key, value in _shape(config).items() if key not in _NOT_THERE},
@@ -114,7 +114,7 @@ def _special_ids(family: str, special: SpecialIds | None) -> dict[str, int]:
 
 def _shape(config: AlbertConfig) -> dict[str, Any]:
     """The fields of a config by the keys of its family's files."""
-    values = {**config.to_dict(), "hidden_act": ACTIVATIONS[config.hidden_act]}
+    values = {**config.to_dict(), "hidden_act": HUGGING_FACE_ACTIVATION_NAMES[config.hidden_act]}
     if config.family == "albert":
         whole = whole_layers(config, hugging_face_group)
         return {**values, "num_hidden_groups": whole.num_hidden_groups}
@@ -131,7 +131,7 @@ def _check_expressible(config: AlbertConfig, task: Mapping[str, Any], architectu
     """InputError if transformers has no such class, or its class is another network."""
     if task.get("answerability"):
         raise InputError(f"answerability=True: transformers' {architecture} has no answer class")
-    if config.family in ("roberta", "distilbert") and kind_of(task) == _KINDS["pretrainer"]:
+    if config.family in ("roberta", "distilbert") and model_kind(task) == _KINDS["pretrainer"]:
         objective, there = task["sentence_objective"], f"{_FAMILIES[config.family]}{_MLM_ALONE}"
         raise InputError(
             f"sentence_objective={objective!r}: transformers has no {architecture}, only {there}"
@@ -162,7 +162,7 @@ def tokenizer_config(kind: str, settings: Mapping[str, bool], config: AlbertConf
     # Said because transformers 5 gives none to ALBERT, and those of BERT's tokenizer to DistilBERT.
     types = ["token_type_ids"] if config.type_vocab_size > 1 else []
     values: dict[str, Any] = {
-        "tokenizer_class": TOKENIZER_CLASSES[kind][0],
+        "tokenizer_class": HUGGING_FACE_CLASSES[kind][0],
         "model_max_length": config.max_position_embeddings,
         "model_input_names": ["input_ids", *types, "attention_mask"],
     }

@@ -7,29 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.config_keys import check_keys
-from albert_tf.conversion.fast_tokenizer import FAST_TOKENIZER, FastTokenizer
-from albert_tf.conversion.locations import find_vocabulary
-from albert_tf.conversion.transfer import Source
-from albert_tf.tokenizer_settings import (
+from albert_tf.config_formats import check_keys
+from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER, FastTokenizer
+from albert_tf.conversion.transfer import ForeignModel, find_vocabulary
+from albert_tf.errors import InputError, check_type, shorten
+from albert_tf.io import read_local_json
+from albert_tf.text.text_tokenizer import Vocabulary
+from albert_tf.text.tokenizer import TOKENIZER_CLASSES
+from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
     SENTENCEPIECE,
     TOKENIZER_DEFAULTS,
     UNCHANGED,
     WORDPIECE,
-    remembered_kind,
+    read_tokenizer_kind,
 )
-from albert_tf.tokenizers.base import TokenIds
-from albert_tf.tokenizers.kinds import KINDS
-from albert_tf.utils.checks import check_type
-from albert_tf.utils.errors import InputError, shown
-from albert_tf.utils.files import read_json
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP, ADDED_TOKENS = "special_tokens_map.json", "added_tokens.json"
 
 # Classes of transformers by their kind, without the "Fast" at their ends, and the kind of each family's.
-TOKENIZER_CLASSES = {
+HUGGING_FACE_CLASSES = {
     SENTENCEPIECE: ("AlbertTokenizer",),
     WORDPIECE: ("BertTokenizer", "DistilBertTokenizer"),
     BYTE_LEVEL_BPE: ("RobertaTokenizer",),
@@ -79,7 +77,7 @@ TOKENIZER_CONFIG_UNREAD = {
 }
 
 
-def with_tokenizer(source: Source, folder: Path, scratch: Path, given: Path | None) -> Source:
+def with_tokenizer(source: ForeignModel, folder: Path, scratch: Path, given: Path | None) -> ForeignModel:
     """A source with a vocabulary and its settings, by which the ids of texts are those of transformers.
 
     Args:
@@ -92,7 +90,7 @@ def with_tokenizer(source: Source, folder: Path, scratch: Path, given: Path | No
     """
     config = _read(folder / TOKENIZER_CONFIG)
     if given is not None:
-        settings = _settings(config, remembered_kind(given)) if config else {}
+        settings = _settings(config, read_tokenizer_kind(given)) if config else {}
         usual = {name: value for name, value in settings.items() if name in TOKENIZER_DEFAULTS}
         return source._replace(vocabulary=given, tokenizer=usual or None)
     try:
@@ -101,15 +99,15 @@ def with_tokenizer(source: Source, folder: Path, scratch: Path, given: Path | No
         raise InputError(f"{error}. Name another vocabulary, or mend the folder's") from error
 
 
-def _of_folder(source: Source, folder: Path, scratch: Path, config: Mapping[str, Any]) -> Source:
+def _of_folder(source: ForeignModel, folder: Path, scratch: Path, config: Mapping[str, Any]) -> ForeignModel:
     """A source with the vocabulary in a folder, if there is one."""
     beside, file = find_vocabulary(folder), folder / FAST_TOKENIZER
     fast = FastTokenizer(file) if file.exists() else None
     if fast is not None:
-        kind = fast.kind if beside is None else remembered_kind(beside)
+        kind = fast.kind if beside is None else read_tokenizer_kind(beside)
         vocabulary = beside or fast.write_vocabulary(scratch, source.config.vocab_size)
     elif beside is not None:
-        kind, vocabulary = remembered_kind(beside), beside
+        kind, vocabulary = read_tokenizer_kind(beside), beside
     else:
         return source
     try:
@@ -127,7 +125,7 @@ def _of_folder(source: Source, folder: Path, scratch: Path, config: Mapping[str,
         settings = found
     elif not config:  # which says nothing of them
         settings = {name: value for name, value in settings.items() if name not in TOKENIZER_DEFAULTS}
-    tokens = KINDS[kind].vocabulary_class.from_file(vocabulary)
+    tokens = TOKENIZER_CLASSES[kind].vocabulary_class.from_file(vocabulary)
     _check_special_tokens(folder, config, tokens)
     if fast is not None:
         fast.check_vocabulary(tokens)
@@ -141,7 +139,7 @@ def _of_folder(source: Source, folder: Path, scratch: Path, config: Mapping[str,
 
 def _read(file: Path) -> dict[str, Any]:
     """The content of a JSON file; empty where there is none."""
-    return read_json(file) if file.exists() else {}
+    return read_local_json(file) if file.exists() else {}
 
 
 def _configured(
@@ -152,10 +150,10 @@ def _configured(
     check_keys(config, *tables, "tokenizer", TOKENIZER_CONFIG)
     name = config.get("tokenizer_class") or network_file.get("tokenizer_class")
     check_type("tokenizer_class", "str | None", name)
-    usual = (name or TOKENIZER_CLASSES[_KINDS[network.family]][0]).removesuffix("Fast")
+    usual = (name or HUGGING_FACE_CLASSES[_KINDS[network.family]][0]).removesuffix("Fast")
     is_generic = usual in _GENERIC_CLASSES
-    if not is_generic and usual not in TOKENIZER_CLASSES[kind]:
-        classes = ", ".join((*TOKENIZER_CLASSES[kind], *_GENERIC_CLASSES))
+    if not is_generic and usual not in HUGGING_FACE_CLASSES[kind]:
+        classes = ", ".join((*HUGGING_FACE_CLASSES[kind], *_GENERIC_CLASSES))
         raise InputError(f"tokenizer_class is {usual}, of {kind} vocabularies there are {classes} here")
     names = config.get("model_input_names", ["token_type_ids"])
     has_types = kind != BYTE_LEVEL_BPE and network.type_vocab_size > 1
@@ -188,7 +186,7 @@ def _settings(config: Mapping[str, Any], kind: str) -> dict[str, bool]:
     }
 
 
-def _check_special_tokens(folder: Path, config: Mapping[str, Any], tokens: TokenIds) -> None:
+def _check_special_tokens(folder: Path, config: Mapping[str, Any], tokens: Vocabulary) -> None:
     """InputError for a special token that is none here, or an added one, at which texts would be cut."""
     named = dict(zip(_NAMED_TOKENS, tokens.special_pieces, strict=True))
     ids = dict(zip(tokens.special_pieces, tokens.special_ids, strict=True))
@@ -205,7 +203,7 @@ def _check_special_tokens(folder: Path, config: Mapping[str, Any], tokens: Token
     decoder = config.get("added_tokens_decoder") or {}
     if not isinstance(decoder, Mapping):
         raise InputError(
-            f"{folder / TOKENIZER_CONFIG}: added_tokens_decoder={shown(decoder)} is not an object"
+            f"{folder / TOKENIZER_CONFIG}: added_tokens_decoder={shorten(decoder)} is not an object"
         )
     pairs = [(number, content) for number, token in decoder.items() for content in _contents(token)]
     for file, number, content in [

@@ -1,37 +1,103 @@
-"""Tensors of another implementation into the variables of a model, every one of them accounted for."""
+"""Variables of a foreign checkpoint to a model, and where its files are found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import contextlib
+import gzip
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.names import Stored, head_names
-from albert_tf.checkpoints.tensor_bundle import Tensors
-from albert_tf.checkpoints.vocabulary import check_vocabulary
 from albert_tf.config import AlbertConfig
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.runs.build_model import build_model, check_vocabulary
+from albert_tf.runs.checkpoints import CheckpointTensors
+from albert_tf.runs.variable_names import VariableMap, head_names
+
+# What the vocabulary is called beside published checkpoints; of byte-level BPE, the first of its files.
+VOCABULARIES = ("30k-clean.model", "spiece.model", "vocab.txt", "vocab.json")
+
+
+@contextlib.contextmanager
+def unpack(path: Path) -> Iterator[Path]:
+    """A folder with the content of an archive while the block lasts, or the path itself.
+
+    A folder in a folder that holds nothing else is taken for it.
+
+    Args:
+      path: a .tar.gz, .tgz or .tar file, or anything else.
+    Raises:
+      InputError: the archive is damaged.
+      OSError: it does not exist, or cannot be read.
+    """
+    if not path.name.endswith((".tar.gz", ".tgz", ".tar")):
+        yield _inner(path)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with tarfile.open(path, "r:" if path.suffix == ".tar" else "r:gz") as archive:
+                # "data" refuses links, devices and paths that lead out of the folder.
+                archive.extractall(folder, filter="data")
+                # The checksum of a .gz is at its very end.
+                while archive.fileobj is not None and archive.fileobj.read(1 << 20):
+                    pass
+        except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
+                raise error.__cause__ from None  # of an archive that may be sound
+            raise InputError(f"{path} is not an archive, or damaged: {error}") from error
+        yield _inner(Path(folder))
+
+
+def _inner(path: Path) -> Path:
+    entries = files_in(path, "*") if path.is_dir() else []
+    return _inner(entries[0]) if len(entries) == 1 and entries[0].is_dir() else path
+
+
+def find_only(folder: Path, *patterns: str) -> Path:
+    """The one file of a folder that has such a name; an error where there are none or several."""
+    names, found = " or ".join(patterns), files_in(folder, *patterns)
+    if not found:
+        raise FileNotFoundError(f"{folder} holds no {names}: no checkpoint can be read there")
+    if len(found) > 1:
+        several = ", ".join(path.name for path in found)
+        raise InputError(f"{folder} holds several {names}: name one of {several}")
+    return found[0]
+
+
+def files_in(folder: Path, *patterns: str) -> list[Path]:
+    """The files and folders of a folder that have such a name and are not hidden, in order."""
+    found = {file for pattern in patterns for file in folder.glob(pattern)}
+    return sorted(file for file in found if not file.name.startswith("."))
+
+
+def find_vocabulary(folder: Path) -> Path | None:
+    """The vocabulary of a checkpoint, beside it or among its assets; None where there is none."""
+    places = [place / name for place in (folder, folder / "assets") for name in VOCABULARIES]
+    return next((path for path in [*places, *files_in(folder / "assets", "*.model")] if path.is_file()), None)
+
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-class Source(NamedTuple):
+class ForeignModel(NamedTuple):
     """A checkpoint of another implementation, opened but not read, and what was found beside it."""
 
-    tensors: Tensors
+    tensors: CheckpointTensors
     config: AlbertConfig
     task: dict[str, Any]  # of task.json
-    stored: Mapping[str, Stored]  # every variable of the model, by our names
+    stored: Mapping[str, VariableMap]  # every variable of the model, by our names
     vocabulary: Path | None
     tokenizer: dict[str, bool] | None = None  # of tokenizer.json
     is_ignored: Callable[[str], bool] = lambda name: False  # True for a tensor that no variable needs
     optional: Collection[str] = ()  # variables that the model may do without, by our names
 
 
-def read_model(source: Source, partial: bool = False) -> tuple[Any, list[str], list[str]]:
+def read_model(source: ForeignModel, partial: bool = False) -> tuple[Any, list[str], list[str]]:
     """The model in a checkpoint.
 
     Args:
@@ -80,7 +146,7 @@ def read_model(source: Source, partial: bool = False) -> tuple[Any, list[str], l
     return build_model(source.config, source.task, read), unread, fresh
 
 
-def with_usual_names(tensors: Tensors, scope: str, anchor: str) -> Tensors:
+def with_usual_names(tensors: CheckpointTensors, scope: str, anchor: str) -> CheckpointTensors:
     """A checkpoint of a part of a larger model, or of the encoder alone, by the names that are usual.
 
     Args:
@@ -118,7 +184,7 @@ _TASKS: tuple[dict[str, Any], ...] = (
 )
 
 
-def find_task(tensors: Tensors, form: str, family: str = "albert") -> dict[str, Any]:
+def infer_task(tensors: CheckpointTensors, form: str, family: str = "albert") -> dict[str, Any]:
     """The entries of task.json that the heads in a checkpoint show; an encoder if it has no known head.
 
     Args:

@@ -1,5 +1,1 @@
-"""Token ids to masked batches."""
-
-from albert_tf.data.pretraining import pretraining_dataset
-
-__all__ = ["pretraining_dataset"]
+"""Text to pre-training batches: documents, segment pairs, n-gram masks; the same offline on Beam."""

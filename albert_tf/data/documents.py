@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.raw_text.long_lines import bounded_lines, strip_lines, text_lines
+from albert_tf.text.lines import bounded_lines, strip_lines, text_lines
 
 # Text of a document beyond this is read as a further document, so that a file without blank lines needs no
 # more memory than others. In bytes.
@@ -95,7 +95,7 @@ def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
     return (buckets >= first) & (buckets < last)
 
 
-def tokenized(documents: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]) -> Documents:
+def tokenize_documents(documents: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]) -> Documents:
     """Documents, string [D], a sentence a line, as tokens; sentences that no token is left of are dropped."""
     lines = tf.strings.split(documents, "\n")  # [D, (sentences)]
     tokens = tokenize(lines.flat_values)  # [N, (tokens)]
@@ -144,7 +144,7 @@ def corpus_documents(
         )
     if len(files) < part.num_input_pipelines:
         documents = documents.shard(part.num_input_pipelines, part.input_pipeline_id)
-    return documents if seed is None else shuffled(documents, DOCUMENTS_SHUFFLED, order)
+    return documents if seed is None else shuffle_documents(documents, DOCUMENTS_SHUFFLED, order)
 
 
 def files_of_part(files: Sequence[str], part: tf.distribute.InputContext) -> Sequence[str]:
@@ -153,7 +153,7 @@ def files_of_part(files: Sequence[str], part: tf.distribute.InputContext) -> Seq
     return files[part.input_pipeline_id :: pipelines] if len(files) >= pipelines else files
 
 
-def shuffled(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf.data.Dataset:
+def shuffle_documents(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf.data.Dataset:
     """A dataset mixed by a buffer of so many elements; seed is int64 [2].
 
     Call it inside a function of tf.data: there it is independent of the seed of the whole program.

@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.documents import HASHES
-from albert_tf.data.shares import BY_HASH, BY_POSITION, Share
 from albert_tf.data.sources import DocumentSource, corpus_files, open_documents
-from albert_tf.raw_text.paths import Paths
+from albert_tf.data.splits import BY_HASH, BY_POSITION, CorpusSplit
+from albert_tf.text.files import Paths
 
 HELD_OUT_SHARE = 0.01
 MAX_HELD_OUT_SHARE = 0.25  # of the text, where documents are so large that a hundredth cannot be had
@@ -25,7 +25,7 @@ MAX_EVALUATED_BYTES = 1 << 24
 
 def held_out_shares(
     inputs: Paths, vocabulary: str | os.PathLike, **normalisation: bool
-) -> Iterator[tuple[Share, str]]:
+) -> Iterator[tuple[CorpusSplit, str]]:
     """Shares of a corpus to hold out, the best first: a hundredth of the text, or as little as there is.
 
     Whole documents, those of the lowest hashes, while they are no more than MAX_HELD_OUT_SHARE of the text;
@@ -38,7 +38,7 @@ def held_out_shares(
     """
     source = open_documents(inputs, vocabulary, **normalisation)
     if _corpus_bytes(source.files) > SMALL_CORPUS:
-        yield Share(BY_HASH, 0.0, HELD_OUT_SHARE), f"{HELD_OUT_SHARE:.0%} of the documents"
+        yield CorpusSplit(BY_HASH, 0.0, HELD_OUT_SHARE), f"{HELD_OUT_SHARE:.0%} of the documents"
         return
     hashes, sizes = _hashes_and_sizes(source)
     if len(hashes) == 0:
@@ -50,12 +50,12 @@ def held_out_shares(
     for last in dict.fromkeys(np.searchsorted(text, wanted).tolist()):
         if text[last] <= MAX_HELD_OUT_SHARE:
             what = f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
-            yield Share(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASHES), what
+            yield CorpusSplit(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASHES), what
     for size in wanted:
-        yield Share(BY_POSITION, 1 - size, 1.0), f"the last {size:.0%} of each document"
+        yield CorpusSplit(BY_POSITION, 1 - size, 1.0), f"the last {size:.0%} of each document"
 
 
-def evaluated_share(held_out: Share, inputs: Paths) -> Share:
+def evaluated_share(held_out: CorpusSplit, inputs: Paths) -> CorpusSplit:
     """The part of a corpus' held-out share to evaluate on: all of it, or about MAX_EVALUATED_BYTES bytes."""
     return held_out.at_most(MAX_EVALUATED_BYTES / max(_corpus_bytes(corpus_files(inputs)), 1))
 

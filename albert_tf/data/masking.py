@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
+from albert_tf.constants import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
+from albert_tf.errors import check_range
 from albert_tf.recipes import ExampleSettings
-from albert_tf.tokenizers.kinds import TokenIds
-from albert_tf.utils.checks import check_range
+from albert_tf.text.tokenizer import Vocabulary
 
 MASKED, KEPT = 0.8, 0.1  # of the chosen tokens become [MASK], stay as they are; the rest is replaced
 
@@ -68,7 +68,7 @@ def word_numbers(
     return running_sums(starts) - 1, first_segment
 
 
-def tiles(
+def ngram_spans(
     words: tf.Tensor, words_before: tf.Tensor, segments: tf.Tensor, max_ngram: int, seed: tf.Tensor
 ) -> tf.Tensor:
     """The tile of its row that each token belongs to: spans of 1 … max_ngram words within segments.
@@ -91,7 +91,7 @@ def tiles(
     return tf.searchsorted(ends, words, side="right") + tf.maximum(segments - 2, 0)
 
 
-def chosen_tiles(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+def sample_spans(sizes: tf.Tensor, budget: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """A random choice of tiles whose sizes fit into a budget: bool [B, K].
 
     In a uniformly random order every tile is taken that still fits. The order comes from drawing tiles with
@@ -166,7 +166,7 @@ def mask_tokens(
     word_ids: tf.Tensor,
     segments: tf.Tensor,
     seed: tf.Tensor,
-    vocabulary: TokenIds,
+    vocabulary: Vocabulary,
     settings: ExampleSettings,
 ) -> dict[str, tf.Tensor]:
     """Rows with masks: of the chosen tokens 80 % `[MASK]`, 10 % kept, 10 % replaced by ordinary pieces.
@@ -180,14 +180,14 @@ def mask_tokens(
     tile_seed, choice_seed, kind_seed, replacement_seed = tf.unstack(tf.random.split(seed, 4))
     starts_word, ordinary_ids = tf.constant(vocabulary.starts_word), tf.constant(vocabulary.ordinary_ids)
     words, words_before = word_numbers(word_ids, segments, starts_word, settings.whole_word)
-    tile = tiles(words, words_before, segments, settings.max_ngram, tile_seed)  # [B, S]
+    tile = ngram_spans(words, words_before, segments, settings.max_ngram, tile_seed)  # [B, S]
     inside = segments > 0
     tile = tf.where(inside, tile, 0)
     width = tf.maximum(tf.reduce_max(tile), 0) + 1  # without rows there is no largest one
     sizes = _row_counts(tile, inside, width)  # [B, K]
     tokens = tf.reduce_sum(tf.cast(inside, tf.int32), axis=1)  # [B]
     budget = mask_budget(tokens, settings.masked_lm_prob, settings.predictions)
-    taken = chosen_tiles(sizes, budget, choice_seed)
+    taken = sample_spans(sizes, budget, choice_seed)
     chosen = inside & tf.gather(taken, tile, batch_dims=1)  # [B, S]
     positions, real = masked_positions(chosen, settings.predictions)  # [B, P]
     original = tf.gather(word_ids, positions, batch_dims=1)  # [B, P]

@@ -9,22 +9,29 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.constants import OUTPUT_FORMATS
 from albert_tf.data.documents import Documents
 from albert_tf.data.tfrecords import Ints, serialised_example
-from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
-from albert_tf.tokenizers.kinds import TextTokenizer
-from albert_tf.utils.checks import check_counts, check_entries, check_type, make_check, make_object_check
-from albert_tf.utils.choices import OUTPUT_FORMATS
-from albert_tf.utils.errors import InputError, shown
-from albert_tf.utils.files import json_object
+from albert_tf.errors import (
+    InputError,
+    check_counts,
+    check_entries,
+    check_type,
+    make_check,
+    make_object_check,
+    shorten,
+)
+from albert_tf.io import json_object
+from albert_tf.text.tokenizer import TextTokenizer
+from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 
-STATS = "stats.json"
-BYTES = "bytes"  # of a shard, in stats.json
-TRAIN, EVAL = "train", "eval"  # how the names of the shards begin
+STATS_FILE = "stats.json"
+BYTES_FEATURE = "bytes"  # of a shard, in stats.json
+TRAIN_SHARDS, EVAL_SHARDS = "train", "eval"  # how the names of the shards begin
 
 _RECORDS_PER_BATCH = 256
-_SHARD_NAME = re.compile(f"({TRAIN}|{EVAL})" r"-\d{5,}-of-\d{5,}\.tfrecord", re.ASCII)
-TOKENS, SENTENCE_LENGTHS, BUCKET = "tokens", "sentence_lengths", "hash_bucket"
+_SHARD_NAME = re.compile(f"({TRAIN_SHARDS}|{EVAL_SHARDS})" r"-\d{5,}-of-\d{5,}\.tfrecord", re.ASCII)
+TOKENS_FEATURE, SENTENCE_LENGTHS, BUCKET_FEATURE = "tokens", "sentence_lengths", "hash_bucket"
 
 
 def shard_name(split: str, number: int, count: int) -> str:
@@ -36,7 +43,7 @@ def _check_shards(name: str, value: Any) -> None:
     """InputError unless a value has counts of shards by the names of their files."""
     check_type(name, "Mapping", value)
     if other := [shard for shard in value if not _SHARD_NAME.fullmatch(shard)]:
-        raise InputError(f"{name}: {shown(other[0])} is no name of a shard")
+        raise InputError(f"{name}: {shorten(other[0])} is no name of a shard")
     check_entries(value, dict.fromkeys(value, check_counts), f"{name}.")
 
 
@@ -50,23 +57,25 @@ _CHECK_STATS = make_object_check(
 
 def encode_document(tokens: Ints, sentence_lengths: Ints, bucket: int) -> bytes:
     """A document as a serialised tf.train.Example: its tokens, those of each sentence, its `hash_bucket`."""
-    return serialised_example({TOKENS: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET: [bucket]})
+    return serialised_example(
+        {TOKENS_FEATURE: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET_FEATURE: [bucket]}
+    )
 
 
 def decode_documents(records: tf.Tensor) -> Documents:
     """Documents from their records, string [D]: the inverse of `encode_document`."""
-    features = {name: tf.io.RaggedFeature(tf.int64) for name in (TOKENS, SENTENCE_LENGTHS)}
+    features = {name: tf.io.RaggedFeature(tf.int64) for name in (TOKENS_FEATURE, SENTENCE_LENGTHS)}
     parsed = tf.io.parse_example(records, features)
-    tokens, lengths = parsed[TOKENS], parsed[SENTENCE_LENGTHS]
+    tokens, lengths = parsed[TOKENS_FEATURE], parsed[SENTENCE_LENGTHS]
     parts = (tokens.flat_values, lengths.flat_values, lengths.row_lengths())
     return Documents(*(tf.cast(part, tf.int32) for part in parts))
 
 
 def hashed_documents(records: tf.data.Dataset) -> tf.data.Dataset:
     """The records of documents, and the `hash_bucket` of each, int64."""
-    bucket = {BUCKET: tf.io.FixedLenFeature([], tf.int64)}
+    bucket = {BUCKET_FEATURE: tf.io.FixedLenFeature([], tf.int64)}
     blocks = records.batch(_RECORDS_PER_BATCH)
-    return blocks.map(lambda block: (block, tf.io.parse_example(block, bucket)[BUCKET])).unbatch()
+    return blocks.map(lambda block: (block, tf.io.parse_example(block, bucket)[BUCKET_FEATURE])).unbatch()
 
 
 def prepared_files(folder: str, split: str) -> list[str]:
@@ -90,31 +99,31 @@ def check_prepared(folder: str, files: Iterable[str], tokenizer: TextTokenizer) 
     for name, value in {"vocabulary": tokenizer.vocabulary.fingerprint, **tokenizer.settings}.items():
         if stats.get(name) != value:
             raise InputError(
-                f"{folder}/{STATS}: prepared with {name}={stats.get(name)}, not {value}: use the same, or "
-                "prepare the text again"
+                f"{folder}/{STATS_FILE}: prepared with {name}={stats.get(name)}, not {value}: use the same, "
+                "or prepare the text again"
             )
     for file in files:
         size = tf.io.gfile.stat(file).length
-        expected = stats["shards"].get(os.path.basename(file), {}).get(BYTES, size)  # noqa: PTH119
+        expected = stats["shards"].get(os.path.basename(file), {}).get(BYTES_FEATURE, size)  # noqa: PTH119
         if size != expected:
             raise InputError(
-                f"{file} is damaged or cut off: it has {size} bytes, not the {expected} of {STATS}: copy it "
-                "again, or delete it and type the command of `albert-tf prepare` again"
+                f"{file} is damaged or cut off: it has {size} bytes, not the {expected} of {STATS_FILE}: "
+                "copy it again, or delete it and type the command of `albert-tf prepare` again"
             )
 
 
 def read_stats(folder: str) -> dict[str, Any]:
     """The stats.json of a prepared corpus; FileNotFoundError where there is none, InputError if damaged."""
-    path = os.path.join(folder, STATS)  # noqa: PTH118
+    path = os.path.join(folder, STATS_FILE)  # noqa: PTH118
     try:
         with tf.io.gfile.GFile(path, "rb") as file:
             stats = json_object(file.read(), path)
-        _CHECK_STATS(STATS, stats)
+        _CHECK_STATS(STATS_FILE, stats)
         return stats
     except tf.errors.NotFoundError:
         raise FileNotFoundError(
-            f"{folder} has no {STATS}: it is not a prepared corpus, or `albert-tf prepare` has not finished: "
-            "run the same command again"
+            f"{folder} has no {STATS_FILE}: it is not a prepared corpus, or `albert-tf prepare` has not "
+            "finished: run the same command again"
         ) from None
     except InputError as error:
         raise InputError(

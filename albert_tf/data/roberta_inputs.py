@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.data.documents import Documents
 from albert_tf.data.masking import running_sums
-from albert_tf.data.segments import Segments, chunk_starts, random_elsewhere, trimmed
+from albert_tf.data.segments import Segments, chunk_starts, random_elsewhere, trim_pair
 
 SENTENCE_TOKENS = 32  # at most, of a line that is one sentence
 
@@ -48,10 +48,10 @@ def sentence_pairs(
         starts = (tf.where(changed, middle, begin), tf.where(changed, begin, middle))
         ends = (tf.where(changed, end, middle), tf.where(changed, middle, end))
     lengths = (ends[0] - starts[0], ends[1] - starts[1])
-    return trimmed(Segments(starts, lengths, tf.cast(changed, tf.int32)), max_tokens, trim_seed)
+    return trim_pair(Segments(starts, lengths, tf.cast(changed, tf.int32)), max_tokens, trim_seed)
 
 
-def divided(
+def split_long(
     documents: Documents, max_tokens: int, ends_sentence: tf.Tensor, starts_word: tf.Tensor
 ) -> Documents:
     """Documents with a sentence for each one of a paragraph, and none of more than max_tokens.
@@ -79,7 +79,7 @@ def divided(
     return Documents(tokens, ends - tf.concat([[0], ends], axis=0)[:-1], counts[1:] - counts[:-1])
 
 
-def separated(documents: Documents, separator: int) -> Documents:
+def add_separators(documents: Documents, separator: int) -> Documents:
     """Documents that each begin with a separator token, part of the first sentence; none is empty."""
     sentences = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M]
     first, ends = tf.cumsum(sentences, exclusive=True), tf.cumsum(sentences)
@@ -110,30 +110,30 @@ def _input_starts(documents: Documents, separator: int, max_tokens: int) -> tf.T
     return chunk_starts(documents, tf.minimum(following, documents.document_ends))
 
 
-def packed(documents: Documents, separator: int, max_tokens: int) -> Documents:
+def pack_sentences(documents: Documents, separator: int, max_tokens: int) -> Documents:
     """Documents whose sentences are inputs: as many whole sentences as fit, none left out.
 
-    The documents are `divided`, and each is packed alone (`doc_sentences`).
+    The documents are `split_long`, and each is packed alone (`doc_sentences`).
     Note: Liu et al. enlarge batches where doc_sentences are short; here their size is fixed.
     """
     first = _input_starts(documents, separator, max_tokens)
     borders = tf.concat([tf.gather(documents.borders, first), [tf.size(documents.tokens)]], axis=0)  # [C + 1]
-    return joined(Documents(documents.tokens, borders[1:] - borders[:-1], documents.sentences))
+    return concat_ragged(Documents(documents.tokens, borders[1:] - borders[:-1], documents.sentences))
 
 
-def whole_inputs(documents: Documents, separator: int) -> Segments:
-    """The inputs of documents that are `packed` or `carried_on`; the labels are 0."""
+def whole_sentence_inputs(documents: Documents, separator: int) -> Segments:
+    """The inputs of documents that are `pack_sentences` or `pack_across_documents`; the labels are 0."""
     begins = _begins(documents, separator)
     return Segments((begins,), (documents.borders[1:] - begins,), tf.zeros_like(begins))
 
 
-def joined(documents: Documents) -> Documents:
+def concat_ragged(documents: Documents) -> Documents:
     """The documents as one, in which separators are all that tells them apart."""
     return documents._replace(sentences=tf.size(documents.sentence_lengths)[tf.newaxis])
 
 
-def carried_on(blocks: tf.data.Dataset, separator: int, max_tokens: int) -> tf.data.Dataset:
-    """Blocks of `joined` documents, packed over the ends of documents (`full_sentences`).
+def pack_across_documents(blocks: tf.data.Dataset, separator: int, max_tokens: int) -> tf.data.Dataset:
+    """Blocks of `concat_ragged` documents, packed over the ends of documents (`full_sentences`).
 
     Each is without its last input, with whose sentences the next block begins, so that none but the last
     input of all ends before it is full.
@@ -143,13 +143,15 @@ def carried_on(blocks: tf.data.Dataset, separator: int, max_tokens: int) -> tf.d
         block, is_last = element
         tokens = tf.concat([carried.tokens, block.tokens], axis=0)
         lengths = tf.concat([carried.sentence_lengths, block.sentence_lengths], axis=0)
-        both = joined(Documents(tokens, lengths, carried.sentences))
+        both = concat_ragged(Documents(tokens, lengths, carried.sentences))
         first = tf.concat([_input_starts(both, separator, max_tokens), [tf.size(lengths)]], axis=0)  # [C + 1]
         borders = tf.gather(both.borders, first)
         count = tf.where(is_last, tf.size(first) - 1, tf.maximum(tf.size(first) - 2, 0))
         rest = Documents(tokens[borders[count] :], lengths[first[count] :], carried.sentences)
         inputs = (borders[1:] - borders[:-1])[:count]
-        return joined(rest), joined(Documents(tokens[: borders[count]], inputs, carried.sentences))
+        return concat_ragged(rest), concat_ragged(
+            Documents(tokens[: borders[count]], inputs, carried.sentences)
+        )
 
     empty = tf.zeros([0], tf.int32)
     nothing = Documents(empty, empty, tf.zeros([1], tf.int32))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
-from albert_tf.tokenizers.packing import trimmed_lengths
+from albert_tf.text.packing import trim_lengths
 
 
 class Segments(NamedTuple):
@@ -104,7 +104,7 @@ def segment_pairs(
         tf.where(swapped, middle - begin, end - middle),
     )
     pairs = Segments(starts, lengths, tf.cast(swapped, tf.int32))
-    return _select(trimmed(pairs, max_tokens, trim_seed), middle > begin)
+    return _select(trim_pair(pairs, max_tokens, trim_seed), middle > begin)
 
 
 def random_next_pairs(
@@ -137,7 +137,7 @@ def random_next_pairs(
     starts = (begin, tf.where(random, other_begin, middle))
     lengths = (middle - begin, tf.where(random, other_end - other_begin, end - middle))
     pairs = Segments(starts, lengths, tf.cast(random, tf.int32))
-    return _select(trimmed(pairs, max_tokens, trim_seed), middle > begin)
+    return _select(trim_pair(pairs, max_tokens, trim_seed), middle > begin)
 
 
 def random_elsewhere(
@@ -169,18 +169,18 @@ def single_segments(
     first, last = chunks(documents, max_tokens, short_seq_prob, target_seed)  # [C] each
     begin, end = tf.gather(documents.borders, first), tf.gather(documents.borders, last)
     kept = tf.minimum(end - begin, max_tokens)
-    starts = trimmed_starts((begin,), (end - begin,), (kept,), trim_seed)
+    starts = trim_starts((begin,), (end - begin,), (kept,), trim_seed)
     return Segments(starts, (kept,), tf.zeros_like(first))
 
 
-def trimmed(pairs: Segments, max_tokens: int, seed: tf.Tensor) -> Segments:
+def trim_pair(pairs: Segments, max_tokens: int, seed: tf.Tensor) -> Segments:
     """Pairs that fit together, trimmed in turn, each token at the front or at the back of its segment."""
     first, second = pairs.lengths
-    kept = trimmed_lengths(first, second, max_tokens)
-    return pairs._replace(starts=trimmed_starts(pairs.starts, pairs.lengths, kept, seed), lengths=kept)
+    kept = trim_lengths(first, second, max_tokens)
+    return pairs._replace(starts=trim_starts(pairs.starts, pairs.lengths, kept, seed), lengths=kept)
 
 
-def trimmed_starts(
+def trim_starts(
     starts: tuple[tf.Tensor, ...],
     lengths: tuple[tf.Tensor, ...],
     kept: tuple[tf.Tensor, ...],

@@ -19,24 +19,23 @@ from albert_tf.data.documents import (
     files_of_part,
     in_hash_range,
     text_documents,
-    tokenized,
+    tokenize_documents,
 )
 from albert_tf.data.prepared import (
-    EVAL,
-    STATS,
-    TOKENS,
-    TRAIN,
+    EVAL_SHARDS,
+    STATS_FILE,
+    TOKENS_FEATURE,
+    TRAIN_SHARDS,
     check_prepared,
     decode_documents,
     hashed_documents,
     prepared_files,
 )
-from albert_tf.data.shares import BY_POSITION, Share, between
+from albert_tf.data.splits import BY_POSITION, CorpusSplit, split_between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
-from albert_tf.raw_text.checks import check_text_files
-from albert_tf.raw_text.paths import Paths, matched_paths
-from albert_tf.tokenizers.kinds import TextTokenizer, open_tokenizer
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.text.files import Paths, check_text_files, matched_paths
+from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
 
 DOCUMENTS_AT_ONCE = 16
 
@@ -57,13 +56,15 @@ class DocumentSource:
         documents = corpus_documents(self.files, self.read, part, seed, epoch)
         return documents.batch(DOCUMENTS_AT_ONCE).map(self.decode, tf.data.AUTOTUNE)
 
-    def part(self, share: Share | None) -> DocumentSource:
+    def part(self, share: CorpusSplit | None) -> DocumentSource:
         """The source of a share of the documents; None: of all."""
         if share is None:
             return self
         begin, end = share.begin, share.end
         if share.of == BY_POSITION:
-            return dataclasses.replace(self, decode=lambda texts: between(self.decode(texts), begin, end))
+            return dataclasses.replace(
+                self, decode=lambda texts: split_between(self.decode(texts), begin, end)
+            )
 
         def read(file: tf.Tensor) -> tf.data.Dataset:
             inside = self.hashed(file).filter(lambda _, number: in_hash_range(number, (begin, end)))
@@ -88,9 +89,11 @@ def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> tuple[str, list[str]
         found["text"] = text[0]
     for folder, group in itertools.groupby(sorted(stored), os.path.dirname):
         there = list(group)
-        if tf.io.gfile.exists(os.path.join(folder, STATS)):  # noqa: PTH118
+        if tf.io.gfile.exists(os.path.join(folder, STATS_FILE)):  # noqa: PTH118
             check_prepared(folder, there, tokenizer)
-        found["documents" if TOKENS in first_example(there).features.feature else "examples"] = there[0]
+        found["documents" if TOKENS_FEATURE in first_example(there).features.feature else "examples"] = there[
+            0
+        ]
     if len(found) > 1:
         kinds = " and ".join(f"{file} holds {kind}" for kind, file in found.items())
         raise InputError(f"{kinds}: read them one after the other")
@@ -101,7 +104,7 @@ def corpus_files(inputs: Paths) -> list[str]:
     """The files of the inputs, each folder of `prepare` replaced by its training shards."""
     files: list[str] = []
     for path in matched_paths(inputs):
-        files += prepared_files(path, TRAIN) if tf.io.gfile.isdir(path) else [path]
+        files += prepared_files(path, TRAIN_SHARDS) if tf.io.gfile.isdir(path) else [path]
     return list(dict.fromkeys(files))
 
 
@@ -111,7 +114,7 @@ def held_out_shards(inputs: Paths) -> list[str]:
     Those that no document has come into, as happens with a small corpus, are left out.
     """
     folders = [path for path in matched_paths(inputs) if tf.io.gfile.isdir(path)]
-    files = [file for folder in folders for file in prepared_files(folder, EVAL)]
+    files = [file for folder in folders for file in prepared_files(folder, EVAL_SHARDS)]
     return [file for file in files if tf.io.gfile.stat(file).length > 0]
 
 
@@ -166,7 +169,7 @@ def document_source(
         files,
         lambda file: text_documents(file).map(lambda text, _: text),
         text_documents,
-        lambda texts: tokenized(texts, tokenize),
+        lambda texts: tokenize_documents(texts, tokenize),
     )
 
 
@@ -180,7 +183,7 @@ def open_documents(inputs: Paths, vocabulary: str | os.PathLike, **normalisation
 def document_tokens(
     inputs: Paths,
     vocabulary: str | os.PathLike,
-    share: Share | None = None,
+    share: CorpusSplit | None = None,
     most: int | None = None,
     **normalisation: bool,
 ) -> Iterator[np.ndarray]:

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.finetuning.data import Data
-from albert_tf.finetuning.recipes import FinetuningRecipe
-from albert_tf.tasks.examples.records import same_label
-from albert_tf.tasks.kind import FinetunedKind
-from albert_tf.tasks.losses import exits_term
+from albert_tf.errors import check_choice
+from albert_tf.finetuning.data import EncodedSplits
+from albert_tf.finetuning.finetuning_recipes import FinetuningRecipe
+from albert_tf.tasks.losses import exits_loss_sum
+from albert_tf.tasks.records import same_label
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.utils.checks import check_choice
+from albert_tf.tasks.task import FinetuningTask
 
 
-def training_kind(data: Data, recipe: FinetuningRecipe) -> FinetunedKind:
+def training_kind(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTask:
     """The kind of task with the losses to train by, with the recipe's weights, smoothing and exits.
 
     InputError if a weight is of a label that is not there.
@@ -33,7 +33,7 @@ def training_kind(data: Data, recipe: FinetuningRecipe) -> FinetunedKind:
         options["smoothing"] = recipe.label_smoothing
     terms = {name: functools.partial(part.term, **options) for name, part in kind.losses.items()}
     if recipe.early_exit:
-        terms = {name: functools.partial(exits_term, term) for name, term in terms.items()}
+        terms = {name: functools.partial(exits_loss_sum, term) for name, term in terms.items()}
     kind.losses = {name: part._replace(term=terms[name]) for name, part in kind.losses.items()}
     return kind
 

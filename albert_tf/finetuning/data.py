@@ -12,22 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.checkpoints.directory import VOCABULARY_KEY, RunDirectory
-from albert_tf.conversion.start import Start
-from albert_tf.features import WEIGHTS
-from albert_tf.finetuning.recipes import EvaluationSettings
-from albert_tf.finetuning.task_table import Task
-from albert_tf.raw_text.paths import Paths, path_list
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.formats import DEV, TRAIN, PathLike, Records
-from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord
-from albert_tf.tasks.examples.rows import TokenRows
-from albert_tf.tasks.kind import Examples, FinetunedKind, TaskConfig
-from albert_tf.tokenizers.kinds import open_tokenizer
-from albert_tf.utils.errors import InputError
+from albert_tf.constants import WEIGHTS
+from albert_tf.conversion.init_from import InitFrom
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_recipes import EvaluationSettings
+from albert_tf.finetuning.task_table import TaskSpec
+from albert_tf.io import PathLike
+from albert_tf.runs.run_directory import VOCABULARY_KEY, RunDirectory
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.examples import TokenizedExamples
+from albert_tf.tasks.formats import DEV, TRAIN, Records
+from albert_tf.tasks.records import ChoiceRecord, QuestionRecord
+from albert_tf.tasks.task import Examples, FinetuningTask, TaskConfig
+from albert_tf.text.files import Paths, path_list
+from albert_tf.text.tokenizer import open_tokenizer
 
 
-class Sets(NamedTuple):
+class Splits(NamedTuple):
     """Records of a task's data."""
 
     train: Records
@@ -40,14 +41,14 @@ class Sets(NamedTuple):
         return [*self.train, *self.dev[DEV]] if self.held_out else self.train
 
 
-def read_sets(
-    task: Task,
+def read_splits(
+    task: TaskSpec,
     folder: PathLike | None,
     train: Paths | None,
     dev: Paths | None,
     columns: Columns | None,
     share: float = EvaluationSettings.eval_share,
-) -> Sets:
+) -> Splits:
     """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
     Without a file to evaluate on a share of the others is held out.
@@ -55,22 +56,22 @@ def read_sets(
     """
     if task.format.is_folder:
         assert folder is not None
-        return Sets(task.format.read_sets(folder, [TRAIN])[TRAIN], dev_sets(task, folder))
+        return Splits(task.format.read_sets(folder, [TRAIN])[TRAIN], read_dev_sets(task, folder))
     assert train is not None
     records = task.format.read(train, True, columns)
     if dev is not None:
-        return Sets(records, dev_sets(task, file=dev, columns=columns))
+        return Splits(records, read_dev_sets(task, file=dev, columns=columns))
     rest, held_out = split_off(records, share, task.kind.labels_of)
     names = ", ".join(path_list(train))
     if not rest or not held_out:
         raise InputError(f"{names}: too little to hold any of it out: add examples, or name others by --eval")
-    return Sets(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {names}")
+    return Splits(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {names}")
 
 
-def dev_sets(
-    task: Task, folder: PathLike | None = None, file: Paths | None = None, columns: Columns | None = None
+def read_dev_sets(
+    task: TaskSpec, folder: PathLike | None = None, file: Paths | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
-    """Labelled records to evaluate on, by the name of their set; errors as of `read_sets`."""
+    """Labelled records to evaluate on, by the name of their set; errors as of `read_splits`."""
     is_folder = task.format.is_folder
     if (folder is None) == (file is None) or (folder is not None and not is_folder):
         wanted = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
@@ -121,13 +122,13 @@ def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, 
     return quotas
 
 
-class Data(NamedTuple):
+class EncodedSplits(NamedTuple):
     """The examples of a run as a model reads them."""
 
-    task: Task
-    kind: FinetunedKind
-    sets: Sets
-    rows: TokenRows  # to train on
+    task: TaskSpec
+    kind: FinetuningTask
+    sets: Splits
+    rows: TokenizedExamples  # to train on
     dev: Mapping[str, Examples]  # to evaluate on, by the name of their set
     vocabulary: str  # its SHA-256
 
@@ -146,9 +147,13 @@ class Data(NamedTuple):
         }
 
 
-def encoded(
-    task: Task, entries: TaskConfig, sets: Sets, start: Start, sample_weight: Sequence[float] | None = None
-) -> Data:
+def encode_splits(
+    task: TaskSpec,
+    entries: TaskConfig,
+    sets: Splits,
+    start: InitFrom,
+    sample_weight: Sequence[float] | None = None,
+) -> EncodedSplits:
     """The examples of a task, tokenised for a model with these entries of task.json.
 
     `sample_weight` is that of `Finetuning`.
@@ -158,10 +163,10 @@ def encoded(
     rows = examples.rows if sample_weight is None else _weighted(examples, sample_weight)
     has_loss = kind.has_evaluation_loss
     dev = {name: kind.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
-    return Data(task, kind, sets, rows, dev, tokenizer.vocabulary.fingerprint)
+    return EncodedSplits(task, kind, sets, rows, dev, tokenizer.vocabulary.fingerprint)
 
 
-def _weighted(examples: Examples, sample_weight: Sequence[float]) -> TokenRows:
+def _weighted(examples: Examples, sample_weight: Sequence[float]) -> TokenizedExamples:
     """Rows whose weights in the loss are those of their records, of a window its share of it."""
     weights = np.array([sample_weight[int(record.id)] for record in examples.records], np.float32)
     rows = examples.rows

@@ -9,21 +9,26 @@ import numpy as np
 from absl import logging
 
 from albert_tf.analysis.curve import curve_tables
-from albert_tf.checkpoints.directory import BEST_KEY, CHOSEN, RECIPE, TASK, RunDirectory
-from albert_tf.checkpoints.metrics_log import EVALUATION
-from albert_tf.checkpoints.storage import write_json
-from albert_tf.finetuning.data import dev_sets, digests
-from albert_tf.finetuning.outputs import Predicted, mean_loss
+from albert_tf.filesystem import write_json
+from albert_tf.finetuning.data import digests, read_dev_sets
+from albert_tf.finetuning.finetuned_model import (
+    FinetunedModel,
+    Predictions,
+    columns_of,
+    load_finetuned,
+    mean_loss,
+)
 from albert_tf.finetuning.reports import baseline_warning
 from albert_tf.finetuning.task_table import set_metrics
-from albert_tf.finetuning.trained import Trained, columns_of, read_trained
-from albert_tf.raw_text.paths import Paths
-from albert_tf.reports.content import Report
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.formats import PathLike, Records
-from albert_tf.tasks.metrics.curves import thresholds
-from albert_tf.tasks.metrics.label_report import ERRORS
+from albert_tf.io import PathLike
+from albert_tf.report import Report
+from albert_tf.runs.run_directory import BEST_KEY, CHOSEN, EVALUATION, RECIPE_FILE, TASK_FILE, RunDirectory
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.formats import Records
+from albert_tf.tasks.label_report import ERRORS
+from albert_tf.tasks.metrics import thresholds
 from albert_tf.tasks.multi_label import THRESHOLD
+from albert_tf.text.files import Paths
 
 MAX_THRESHOLDS = 300  # that are tried; of more, those at equal distances in the order of the probabilities
 
@@ -31,9 +36,9 @@ MAX_THRESHOLDS = 300  # that are tried; of more, those at equal distances in the
 class Evaluation(NamedTuple):
     """Records of a run's task and what the run says of them, by the name of their set."""
 
-    trained: Trained
+    trained: FinetunedModel
     sets: Mapping[str, Records]
-    predicted: Mapping[str, Predicted]
+    predicted: Mapping[str, Predictions]
 
     @property
     def figures(self) -> dict[str, float]:
@@ -86,7 +91,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluation(
-    trained: Trained, sets: Mapping[str, Records], batch_size: int = 32, level: int = logging.DEBUG
+    trained: FinetunedModel, sets: Mapping[str, Records], batch_size: int = 32, level: int = logging.DEBUG
 ) -> Evaluation:
     """The evaluation of a run on labelled records by the name of their set; the level is of the log."""
     found = {name: trained.predicted(x, batch_size, True, level) for name, x in sets.items()}
@@ -109,8 +114,8 @@ def evaluate_trained(
     Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or
     files or globs.
     """
-    trained = read_trained(run, step, xla=xla)._replace(patience=patience)
-    sets = dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
+    trained = load_finetuned(run, step, xla=xla)._replace(patience=patience)
+    sets = read_dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
     return evaluation(trained, sets, batch_size, logging.INFO)
 
 
@@ -124,7 +129,7 @@ def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     equal ones that nearest to 0.5.
     """
     run = RunDirectory(path)
-    found = evaluation(read_trained(run, xla=run.recipe.get("xla")), sets)  # as it was trained
+    found = evaluation(load_finetuned(run, xla=run.recipe.get("xla")), sets)  # as it was trained
     best_by = run.task[BEST_KEY].removeprefix("eval_")
     best_by = best_by if best_by in found.figures else found.trained.task.best_metric
     kind: Any = found.trained.task.kind(found.trained.entries)
@@ -142,7 +147,7 @@ def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     step, _ = figures.pop("step"), figures.pop("examples")
     chosen = {"step": step, "eval_sha256": digests(found.sets), "figures": figures}
     # In this order: a run that is killed in between chooses again when it is resumed.
-    write_json(run.file(RECIPE), {**run.recipe, CHOSEN: chosen})
-    write_json(run.file(TASK), {**run.task, "threshold": best})
+    write_json(run.file(RECIPE_FILE), {**run.recipe, CHOSEN: chosen})
+    write_json(run.file(TASK_FILE), {**run.task, "threshold": best})
     found_by = f"{best_by} {values[best]:.3f} on {len(targets)} examples, {values[0.5]:.3f} at 0.5"
     return f"threshold {best:.4f} ({found_by})"

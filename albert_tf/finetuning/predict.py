@@ -9,25 +9,23 @@ from typing import Any, BinaryIO
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.checkpoints.run import opened_run
-from albert_tf.finetuning.trained import Trained, columns_of, read_trained, run_task
-from albert_tf.raw_text.paths import Paths, distinct_paths
+from albert_tf.errors import InputError, check_range
+from albert_tf.finetuning.finetuned_model import FinetunedModel, columns_of, load_finetuned, run_task
+from albert_tf.io import PathLike, check_place
+from albert_tf.runs.load_save import open_run
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.formats import (
-    AS_READ,
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.formats import (
+    SAME_AS_INPUT,
     Content,
-    Form,
-    PathLike,
+    OutputFormat,
     Records,
-    form_of,
+    output_format,
     write_predictions,
 )
-from albert_tf.tasks.datasets.glue import GLUE, write_submission
+from albert_tf.tasks.glue import GLUE, write_submission
 from albert_tf.tasks.multi_label import MultiLabel
-from albert_tf.utils.checks import check_range
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.files import check_place
+from albert_tf.text.files import Paths, distinct_paths
 
 
 def predict(
@@ -80,21 +78,21 @@ def predict(
     if top_k is not None:
         check_range("top_k", top_k, at_least=1)
     names = {"prediction": prediction_column, "score": score_column}
-    form = form_of(output, **names, probabilities=probabilities, top_k=top_k)
+    form = output_format(output, **names, probabilities=probabilities, top_k=top_k)
     sources = distinct_paths(source)
     if form.file is not None and Path(form.file).resolve() in [Path(path).resolve() for path in sources]:
         raise InputError(f"{form.file} is what is predicted for: name another `output`")
-    trained = read_trained(run, step, task, xla, precision)._replace(patience=patience)
-    files = predicted_files(trained, sources, columns, batch_size, form)
+    trained = load_finetuned(run, step, task, xla, precision)._replace(patience=patience)
+    files = predict_files(trained, sources, columns, batch_size, form)
     return write_predictions(output, files)
 
 
-def predicted_files(
-    trained: Trained,
+def predict_files(
+    trained: FinetunedModel,
     source: Paths,
     columns: Columns | None = None,
     batch_size: int = 32,
-    form: Form = AS_READ,
+    form: OutputFormat = SAME_AS_INPUT,
 ) -> dict[str, Content]:
     """The texts of the files that `predict` writes, by their names; arguments are the same."""
     data, kind, (folder, *others) = trained.task.format, trained.task.kind, distinct_paths(source)
@@ -143,7 +141,7 @@ def submit(
     """
     of_task: dict[str, PathLike] = {}
     for run in runs:
-        name = run_task(opened_run(run).task, run)
+        name = run_task(open_run(run).task, run)
         if name not in GLUE or name in of_task:
             raise InputError(f"{run} is of task={name!r}: name one run of each of {', '.join(GLUE)} but ax")
         of_task[name] = run
@@ -152,7 +150,7 @@ def submit(
     check_place(Path(output), is_folder=False)
     files: dict[str, Any] = {}
     for name, run in {**of_task, "ax": of_task["mnli"]}.items():
-        files |= predicted_files(
-            read_trained(run, asked=name, xla=xla), Path(glue) / GLUE[name].name, None, batch_size
+        files |= predict_files(
+            load_finetuned(run, asked=name, xla=xla), Path(glue) / GLUE[name].name, None, batch_size
         )
     write_submission(output, files)

@@ -1,25 +1,37 @@
-"""The lines that tell what a fine-tuned run begins with, and what it has at its end."""
+"""What is told about data, metrics, and early exits of a fine-tuning run."""
 
 from __future__ import annotations
 
 import collections
+import time
 from collections.abc import Mapping
 
 import numpy as np
 
-from albert_tf.checkpoints.directory import BEST_KEY, RunDirectory
-from albert_tf.finetuning.data import Sets
-from albert_tf.finetuning.task_table import Task, set_metrics
+from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS
+from albert_tf.errors import join_words, shorten
+from albert_tf.finetuning.data import Splits, read_dev_sets
+from albert_tf.finetuning.finetuned_model import (
+    FinetunedModel,
+    Predictions,
+    columns_of,
+    create_predict_fn,
+    load_finetuned,
+)
+from albert_tf.finetuning.task_table import TaskSpec, set_metrics
+from albert_tf.io import PathLike
+from albert_tf.models.early_exit import check_patience
+from albert_tf.report import LINES, Report, ReportTable
+from albert_tf.runs.run_directory import BEST_KEY, RunDirectory
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.datasets.formats import Records
-from albert_tf.tasks.examples.records import TextRecord, label_of, scores, tags_of
-from albert_tf.tasks.kind import FinetunedKind, Prediction
-from albert_tf.tasks.metrics.tag_report import describe_tags
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.formats import Records
+from albert_tf.tasks.other_reports import describe_tags
+from albert_tf.tasks.records import TextRecord, label_of, scores, tags_of
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.training.logbook import FIGURES
-from albert_tf.utils.choices import PUNCTUATION_WORDS, SPACE_WORDS
-from albert_tf.utils.errors import listed, shown
+from albert_tf.tasks.task import FinetuningTask, Prediction
+from albert_tf.training.metrics_logger import LOGGED_METRICS
 
 OTHER = "{:.3f}"  # format of metrics that the log does not show
 
@@ -30,11 +42,11 @@ MIN_SUSPECT = 50
 _GLUED, _MAX_GLUED = ",;:!?)”»", 0.01
 
 
-def described(task: Task, sets: Sets) -> list[str]:
+def describe_data(task: TaskSpec, sets: Splits) -> list[str]:
     """Lines that show a wrong column at a glance: labels, scores, or tags; none for other tasks."""
     if task.kind is Tagging:
         counts = collections.Counter(tag for record in sets.labelled for tag in tags_of(record))
-        tags = listed(f"{shown(tag)} ({count})" for tag, count in counts.most_common())
+        tags = join_words(f"{shorten(tag)} ({count})" for tag, count in counts.most_common())
         return [f"tags: {tags}", *describe_tags(counts)]
     rows = [record for record in sets.train if isinstance(record, TextRecord)]
     if not rows:
@@ -51,22 +63,24 @@ def described(task: Task, sets: Sets) -> list[str]:
             lines.append(f"warning: {found}: correlations are undefined")
         return lines
     counts = collections.Counter(label for record in rows for label in task.kind.labels_of(record))
-    lines = [f"labels: {listed(f'{shown(label)} ({count})' for label, count in counts.most_common())}"]
+    lines = [f"labels: {join_words(f'{shorten(label)} ({count})' for label, count in counts.most_common())}"]
     if task.kind is Classification and len(counts) >= MIN_SUSPECT and 2 * len(counts) > len(rows):
         found = f"{len(counts)} different labels in {len(rows)} examples"
         lines.append(f"warning: {found}: is that the column of the labels?")
     spellings: dict[str, list[str]] = {}
     for label in counts:
-        spellings.setdefault("".join(label.casefold().split()), []).append(shown(label))
+        spellings.setdefault("".join(label.casefold().split()), []).append(shorten(label))
     if alike := [" and ".join(labels) for labels in spellings.values() if len(labels) > 1]:
-        lines.append(f"warning: labels that differ in case or spaces alone are different: {listed(alike)}")
+        lines.append(
+            f"warning: labels that differ in case or spaces alone are different: {join_words(alike)}"
+        )
     there = {label for dev in sets.dev.values() for record in dev for label in task.kind.labels_of(record)}
-    if missing := [shown(label) for label in counts if label not in there]:
-        lines.append(f"evaluated on no example of {listed(missing)}")
+    if missing := [shorten(label) for label in counts if label not in there]:
+        lines.append(f"evaluated on no example of {join_words(missing)}")
     return lines
 
 
-def glued_words(kind: FinetunedKind, records: Records) -> list[str]:
+def glued_words(kind: FinetuningTask, records: Records) -> list[str]:
     """A line if a tagger is to split marks from words of plain text, and many words to learn from have some.
 
     Full stops do not count: abbreviations have them in every corpus.
@@ -77,7 +91,7 @@ def glued_words(kind: FinetunedKind, records: Records) -> list[str]:
     glued = [word for word in words if word[-1] in _GLUED and word[0].isalnum()]
     if len(glued) < _MAX_GLUED * len(words):
         return []
-    found = f"{len(glued)} of {len(words)} words end in a mark, such as {shown(glued[0])}"
+    found = f"{len(glued)} of {len(words)} words end in a mark, such as {shorten(glued[0])}"
     return [f"warning: {found}: if they were split at spaces alone, give words={SPACE_WORDS!r}"]
 
 
@@ -87,15 +101,15 @@ def best_figures(run: RunDirectory) -> Mapping[str, float | None]:
     return {"step": step, **run.evaluation(step)}
 
 
-def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[str]:
+def final_lines(run: RunDirectory, task: TaskSpec, dev: Mapping[str, Records]) -> list[str]:
     """Lines about a run that is done: its best step, the metrics there, and a warning about them."""
     figures = best_figures(run)
     step, best_by = figures["step"], run.task[BEST_KEY].removeprefix("eval_")
     if figures.get(best_by) is None:
         return [f"no evaluation has a {best_by}: the newest step, {step}, is taken in {run}"]
-    names = [best_by, *(name for name in figures if name in FIGURES and name != best_by)]
+    names = [best_by, *(name for name in figures if name in LOGGED_METRICS and name != best_by)]
     metrics = [
-        f"{name} {FIGURES.get(name, OTHER).format(figures[name])}"
+        f"{name} {LOGGED_METRICS.get(name, OTHER).format(figures[name])}"
         for name in names
         if figures[name] is not None
     ]
@@ -106,7 +120,7 @@ def ending(run: RunDirectory, task: Task, dev: Mapping[str, Records]) -> list[st
 
 
 def baseline_warning(
-    task: Task, figures: Mapping[str, float | None], best_by: str, dev: Mapping[str, Records]
+    task: TaskSpec, figures: Mapping[str, float | None], best_by: str, dev: Mapping[str, Records]
 ) -> list[str]:
     """A line if figures of a classification are no better than those of the most frequent label."""
     if not issubclass(task.kind, Classification):
@@ -120,5 +134,69 @@ def baseline_warning(
         return []
     return [
         f"that is {'worse' if value < there else 'no better'} than {label!r}, the most frequent label there, "
-        f"for every text ({metric} {FIGURES.get(metric, OTHER).format(there)}): train longer, or on more data"
+        f"for every text ({metric} {LOGGED_METRICS.get(metric, OTHER).format(there)}): "
+        "train longer, or on more data"
     ]
+
+
+MILLISECONDS = "ms_per_example"
+
+
+def exit_report(
+    run: PathLike,
+    folder: PathLike | None = None,
+    file: PathLike | None = None,
+    *,
+    columns: Columns | None = None,
+    step: int | None = None,
+    batch_size: int = 32,
+) -> Report:
+    """The table of each patience that a run's exits can have, and plots; arguments as of `evaluate_trained`.
+
+    A patience of L - 1 and more is that of all layers, to which the speed-ups are, computed as runs without
+    exits are.
+
+    Raises: as `evaluate_trained`; InputError if the run has no exits.
+    """
+    trained = load_finetuned(run, step, xla=False)
+    check_patience(1, trained.entries.get("early_exit", False))
+    depth = trained.model.config.num_hidden_layers
+    sets = read_dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
+    figures = {n: _figures(trained._replace(patience=n), sets, batch_size) for n in range(1, depth - 1)}
+    figures[depth] = _figures(trained, sets, batch_size)
+    for found in figures.values():
+        found["speed_up"] = figures[depth][MILLISECONDS] / found[MILLISECONDS]
+    names = trained.task.evaluated
+    by_speed = [
+        (name, found["speed_up"], value)
+        for found in figures.values()
+        for name, value in found.items()
+        if name in names
+    ]
+    rows = [(n, *found.values()) for n, found in figures.items()]
+    by_patience = [("layers", n, found["layers"]) for n, found in figures.items()]
+    tables = [
+        ReportTable("exits", "Early exit", ("patience", *figures[depth]), rows, is_brief=True),
+        ReportTable("exit_metrics", "Metrics by speed", ("name", "speed-up", "metric"), by_speed, LINES),
+        ReportTable("exit_layers", "Layers by patience", ("name", "patience", "layers"), by_patience, LINES),
+    ]
+    return Report({"step": trained.step or 0, "examples": sum(map(len, sets.values()))}, tables)
+
+
+def _figures(trained: FinetunedModel, sets: Mapping[str, Records], batch_size: int) -> dict[str, float]:
+    """Metrics of labelled records, layers and time an example, from text, once all is traced."""
+    kind = trained.task.kind(trained.entries)
+    predict = create_predict_fn(kind, trained.model, batch_size, xla=False, patience=trained.patience)
+
+    def predicted(records: Records) -> Predictions:
+        return predict(kind.encode(records, trained.tokenizer, False))
+
+    for records in sets.values():  # two batches, since the second may be traced for any length
+        predicted(records[: 2 * batch_size])
+    started = time.perf_counter()
+    found = {name: predicted(records) for name, records in sets.items()}
+    seconds = time.perf_counter() - started
+    metrics = set_metrics(trained.task, {name: (sets[name], x.predictions) for name, x in found.items()})
+    examples, depth = sum(map(len, sets.values())), trained.model.config.num_hidden_layers
+    layers = sum(len(sets[name]) * depth if x.layers is None else x.layers.sum() for name, x in found.items())
+    return {**metrics, "layers": layers / examples, MILLISECONDS: 1000 * seconds / examples}

@@ -7,33 +7,33 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from albert_tf.checkpoints.directory import BEST_KEY
-from albert_tf.features import FIRST
+from albert_tf.constants import FIRST
+from albert_tf.errors import check_choice
 from albert_tf.recipes import QuestionSettings
+from albert_tf.runs.run_directory import BEST_KEY
+from albert_tf.tasks.choice_files import QUESTIONS, RACE
 from albert_tf.tasks.classification import Classification, Metric, label_metrics
-from albert_tf.tasks.datasets.choices import QUESTIONS, RACE
-from albert_tf.tasks.datasets.columns import TABLE, TABLE_OF_LISTS, Columns
-from albert_tf.tasks.datasets.conll import CONLL
-from albert_tf.tasks.datasets.formats import DataFormat, Records
-from albert_tf.tasks.datasets.glue import GLUE, glue_format
-from albert_tf.tasks.datasets.squad import squad_format
-from albert_tf.tasks.kind import FinetunedKind
-from albert_tf.tasks.metrics.labels import accuracy, f1, matthews_correlation
+from albert_tf.tasks.columns import TABLE, TABLE_OF_LISTS, Columns
+from albert_tf.tasks.conll import CONLL
+from albert_tf.tasks.formats import DataFormat, Records
+from albert_tf.tasks.glue import GLUE, glue_format
+from albert_tf.tasks.metrics import accuracy, f1, matthews_correlation
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.squad_files import squad_format
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.utils.checks import check_choice
+from albert_tf.tasks.task import FinetuningTask
 
 Metrics = Callable[[Records, Sequence[Any]], dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class TaskSpec:
     """A task to fine-tune for."""
 
-    kind: type[FinetunedKind]
+    kind: type[FinetuningTask]
     format: DataFormat
     metrics: Metrics  # of records and their predictions, fractions or per cent by name
     metric_names: tuple[str, ...]  # of a set; the first decides on the best step
@@ -57,10 +57,10 @@ class Task:
         return self.evaluated[0]
 
 
-def find_task(name: str) -> Task:
+def find_task_spec(name: str) -> TaskSpec:
     """The entry of a task; an InputError names those there are."""
-    check_choice("task", name, TASKS)
-    return TASKS[name]
+    check_choice("task", name, TASK_SPECS)
+    return TASK_SPECS[name]
 
 
 def task_entries(
@@ -79,7 +79,7 @@ def task_entries(
     Raises:
       InputError: there is no such task, or a record lacks its label.
     """
-    task = find_task(name)
+    task = find_task_spec(name)
     options = task.options if threshold is None else {**task.options, "threshold": threshold}
     entries = {
         **task.kind.model_config(records, **options),
@@ -97,7 +97,7 @@ def task_entries(
     return entries
 
 
-def set_metrics(task: Task, predicted: Mapping[str, tuple[Records, Sequence[Any]]]) -> dict[str, float]:
+def set_metrics(task: TaskSpec, predicted: Mapping[str, tuple[Records, Sequence[Any]]]) -> dict[str, float]:
     """Metrics of records and predictions by set; names of those of `dev_matched` end in `_matched`."""
     return {
         _of_set(metric, name): value
@@ -111,18 +111,18 @@ def _of_set(metric: str, name: str) -> str:
     return "_".join([metric, *name.split("_")[1:]])
 
 
-def _task(kind: type[FinetunedKind], data: DataFormat, **changes: Any) -> Task:
+def _task(kind: type[FinetuningTask], data: DataFormat, **changes: Any) -> TaskSpec:
     """A task that is scored as its kind is, but for the changes."""
-    return Task(kind, data, **{"metrics": kind.metrics, "metric_names": kind.metric_names, **changes})
+    return TaskSpec(kind, data, **{"metrics": kind.metrics, "metric_names": kind.metric_names, **changes})
 
 
-def _glue_task(name: str, **metrics: Metric) -> Task:
+def _glue_task(name: str, **metrics: Metric) -> TaskSpec:
     """A task of GLUE: of classification with these metrics, the first of which decides on the best step."""
     data, labels = glue_format(name), GLUE[name].labels
     if labels is None:
         return _task(Regression, data)
     trained_as = "mnli" if name == "ax" else None
-    return Task(
+    return TaskSpec(
         Classification, data, label_metrics(**metrics), tuple(metrics), {"labels": labels}, trained_as
     )
 
@@ -133,7 +133,7 @@ _SQUAD_V2 = "f1 exact HasAns_f1 HasAns_exact NoAns_f1 NoAns_exact best_f1 best_e
 
 # Metrics of GLUE are those of its paper (Wang et al. 2019, table 1); the best step is that by which
 # google-research/albert's run_classifier.py chooses it.
-TASKS: dict[str, Task] = {
+TASK_SPECS: dict[str, TaskSpec] = {
     "cola": _glue_task("cola", **_CORRELATION),
     "sst-2": _glue_task("sst-2", accuracy=accuracy),
     "mrpc": _glue_task("mrpc", **_PARAPHRASE),

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from albert_tf.inference.labels import expand_weight
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.formats import encoded
-from albert_tf.tasks.datasets.tables import Row, Table, table_text
-from albert_tf.tasks.examples.records import TextRecord, same_label
-from albert_tf.tokenizers.given import listed
-from albert_tf.utils.checks import is_missing
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError, is_missing
+from albert_tf.inference.label_encoder import expand_weight
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.formats import encode_content
+from albert_tf.tasks.records import TextRecord, same_label
+from albert_tf.tasks.tables import Row, Table, table_text
+from albert_tf.text.text_tokenizer import as_list
 
 
 def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | float]) -> Columns:
@@ -34,11 +33,11 @@ def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | 
         Row(number, [*filter(lambda x: x is not None, (text.text, text.text_pair)), label])
         for number, (text, label) in enumerate(zip(texts, labels, strict=True), start=1)
     ]
-    file.write_bytes(encoded(table_text(Table("X", names, rows), file.suffix)))
+    file.write_bytes(encode_content(table_text(Table("X", names, rows), file.suffix)))
     return columns
 
 
-def plain(value: Any) -> Any:
+def to_python(value: Any) -> Any:
     """A scalar of NumPy, which grids of hyper-parameters hold, as one of Python; others as they are."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -70,7 +69,7 @@ def one_dimensional(y: Any) -> Any:
         shape = (len(y), -1)
     if len(shape) == 2 and shape[1] == 1:
         return column_or_1d(y, warn=True)
-    if len(shape) != 1 or any(isinstance(value, set | frozenset) for value in listed(y)):
+    if len(shape) != 1 or any(isinstance(value, set | frozenset) for value in as_list(y)):
         raise InputError(
             "y holds no label or several of a text: give one a text, [n]; `albert-tf finetune --task "
             "multi_label` trains for several"
@@ -84,20 +83,20 @@ def classes_and_names(y: Any) -> tuple[np.ndarray, list[str]]:
     InputError if y, [n], is not labels; it names the row of a missing one.
     """
     values = np.asarray(y)
-    for row, value in enumerate(listed(y)):
+    for row, value in enumerate(as_list(y)):
         if is_missing(value):
             raise InputError(f"y[{row}]={value!r} is a missing label: leave out its row")
     try:
         classes, places = np.unique(values, return_inverse=True)
     except TypeError:  # which cannot be compared
         raise InputError("y holds labels of several types: make all of them texts or numbers") from None
-    names = label_names(classes)
+    names = class_names(classes)
     if len({name.strip() for name in names} - {""}) < len(names) or any(x != x.strip() for x in names):
         raise InputError(f"y: {names} are not distinct names without spaces around them: rename them")
     return classes, [names[place] for place in places]
 
 
-def label_names(classes: Iterable[Any]) -> list[str]:
+def class_names(classes: Iterable[Any]) -> list[str]:
     """The names of labels in a run."""
     return [same_label(str(label)) for label in classes]
 

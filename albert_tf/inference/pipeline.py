@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.inference.answerers import (
-    Answerer,
+from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type, shorten
+from albert_tf.inference.inputs import parse_texts
+from albert_tf.inference.predictor import (
     Features,
-    exported_answerer,
-    model_answerer,
-    run_answerer,
+    Predictor,
+    create_predictor,
+    load_exported_predictor,
+    load_predictor,
 )
 from albert_tf.inference.text_classifier import TextClassifier
-from albert_tf.inference.texts import text_records
-from albert_tf.tasks import KINDS
-from albert_tf.tasks.classification import TextKind
+from albert_tf.io import PathLike, check_path
+from albert_tf.tasks import TASK_CLASSES
+from albert_tf.tasks.classification import TextTask
 from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.serving import TOP_K
-from albert_tf.tokenizers.given import listed
-from albert_tf.utils.checks import check_choice, check_names, check_range, check_type
-from albert_tf.utils.errors import InputError, shown
-from albert_tf.utils.files import checked_path
-
-PathLike = str | os.PathLike[str]
+from albert_tf.text.text_tokenizer import as_list
 
 # Kinds of tasks by a name: this package's, or Hugging Face's.
-TASKS: dict[str, tuple[str, ...]] = {
-    **{name: (name,) for name in KINDS},
+PIPELINE_TASKS: dict[str, tuple[str, ...]] = {
+    **{name: (name,) for name in TASK_CLASSES},
     "text-classification": ("classification", "multi_label", "regression"),
     "sentiment-analysis": ("classification",),
     "fill-mask": ("fill_mask",),
@@ -100,17 +96,17 @@ def pipeline(
     named: tuple[Any, Any] = source, task
     if model is not None:
         named = model, task if source is None else source
-    elif source in TASKS and task not in (None, *TASKS):
+    elif source in PIPELINE_TASKS and task not in (None, *PIPELINE_TASKS):
         named = task, source
     source, task = named
-    if source in TASKS and task is None and not Path(source).exists():
+    if source in PIPELINE_TASKS and task is None and not Path(source).exists():
         raise InputError(f"{source} is a task: name the model, too, pipeline(RUN, task={source!r})")
     if task is not None:
-        check_choice("task", task, TASKS)
+        check_choice("task", task, PIPELINE_TASKS)
     check_range("batch_size", batch_size, at_least=1)
     features = _features(task, patience, pooling=pooling, normalize=normalize)
     answerer = _answerer(source, step, xla, precision, features)
-    if task is not None and answerer.kind.name not in TASKS[task]:
+    if task is not None and answerer.kind.name not in PIPELINE_TASKS[task]:
         raise InputError(f"task={task!r}: the model of {source} answers {answerer.kind.name}")
     if patience is not None:
         answerer = answerer.with_patience(patience)
@@ -120,7 +116,7 @@ def pipeline(
 def _features(task: str | None, patience: int | None, **settings: Any) -> Features | None:
     """What asks for embeddings, by settings that are not None; None for other tasks, which know none."""
     given = {name: value for name, value in settings.items() if value is not None}
-    if task is None or TASKS[task] != (FeatureExtraction.name,):
+    if task is None or PIPELINE_TASKS[task] != (FeatureExtraction.name,):
         for name, value in given.items():
             raise InputError(
                 f'{name}={value!r} is of the task "feature-extraction": name it, or leave it out'
@@ -134,25 +130,25 @@ def _features(task: str | None, patience: int | None, **settings: Any) -> Featur
 
 def _answerer(
     source: Any, step: int | None, xla: bool | None, precision: str | None, features: Features | None
-) -> Answerer:
+) -> Predictor:
     folder = None
     if not isinstance(source, TextClassifier):
-        path = checked_path(source, "source")
+        path = check_path(source, "source")
         folder = _serving_folder(path)
         if path.suffix == ".keras" or (path / "keras_metadata.pb").is_file():
             source = TextClassifier.load(source)
         elif folder is None:
-            return run_answerer(source, step, xla, precision or "float32", features)
+            return load_predictor(source, step, xla, precision or "float32", features)
     if step is not None:
         raise InputError(f"step={step} is of a run's checkpoint: {source} has one model")
     if precision is not None:
         raise InputError(f"precision={precision!r} is of a run: {source} was made with one")
     if isinstance(source, TextClassifier):
-        return model_answerer(source.classifier, source.tokenizer, source.task_entries(), xla, features)
+        return create_predictor(source.classifier, source.tokenizer, source.task_entries(), xla, features)
     assert folder is not None
     if xla is not None:
         raise InputError(f"xla={xla}: {folder} is exported; `python -m hub_export --xla` exports it compiled")
-    return exported_answerer(folder, features)
+    return load_exported_predictor(folder, features)
 
 
 def _serving_folder(folder: Path) -> Path | None:
@@ -167,7 +163,7 @@ def _serving_folder(folder: Path) -> Path | None:
 class Pipeline:
     """A function from texts to answers, made by `pipeline`; `batch_size` texts at a time."""
 
-    def __init__(self, answerer: Answerer, batch_size: int):
+    def __init__(self, answerer: Predictor, batch_size: int):
         self._answerer = answerer
         self._batch_size = batch_size
 
@@ -222,10 +218,10 @@ class Pipeline:
             self._check_top_k(top_k)
         if is_one:
             records = [self._read(inputs, "inputs")]
-        elif isinstance(kind, TextKind | FeatureExtraction):
-            records = text_records(inputs, "inputs")
+        elif isinstance(kind, TextTask | FeatureExtraction):
+            records = parse_texts(inputs, "inputs")
         else:
-            records = [self._read(value, f"inputs[{number}]") for number, value in enumerate(listed(inputs))]
+            records = [self._read(value, f"inputs[{number}]") for number, value in enumerate(as_list(inputs))]
         if records:
             kind.check(records)
         answers: dict[int, Any] = {}
@@ -250,7 +246,7 @@ class Pipeline:
     def _check_fields(self, fields: Mapping[str, Any]) -> None:
         """InputError for keywords that the task does not know."""
         inputs = self._answerer.kind.inputs
-        given = {name: f"{name}={shown(value)}" for name, value in fields.items() if name not in inputs}
+        given = {name: f"{name}={shorten(value)}" for name, value in fields.items() if name not in inputs}
         if lines := [f"{text}: {_ELSEWHERE[name]}" for name, text in given.items() if name in _ELSEWHERE]:
             raise InputError("; ".join([*lines, *(f"unknown {x}" for x in given if x not in _ELSEWHERE)]))
         check_names(given, (*inputs, "top_k"), ", ".join(given.values()))

@@ -16,44 +16,39 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.checkpoints.directory import TASK, best_run
-from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.run import check_finite, save, stored_model
-from albert_tf.checkpoints.storage import literal_path
-from albert_tf.conversion import start as starts
-from albert_tf.features import FIRST
-from albert_tf.finetuning.recipes import BALANCED, RECIPES
-from albert_tf.inference.binary_metrics import of_second_label
-from albert_tf.inference.decisions import Decisions
-from albert_tf.inference.labels import (
+from albert_tf.constants import FIRST, TRUNCATE, WINDOWS
+from albert_tf.conversion import init_from as starts
+from albert_tf.errors import InputError, Missing
+from albert_tf.filesystem import literal_path
+from albert_tf.finetuning.finetuning_recipes import BALANCED, FINETUNING_RECIPES
+from albert_tf.inference.classifier_mixins import FitMixin, PredictMixin, check_labelled, of_second_label
+from albert_tf.inference.inputs import are_pairs, parse_texts
+from albert_tf.inference.label_encoder import (
     HEAD_VARIABLES,
-    chosen_head,
+    check_label_names,
+    choose_head,
     expand_weight,
     known_labels,
-    label_names,
 )
-from albert_tf.inference.texts import are_pairs, text_records
-from albert_tf.inference.token_inputs import TokenInputs, check_labelled
-from albert_tf.models.compiled import CompiledEncoder
-from albert_tf.models.exits import call_with_patience, check_patience
+from albert_tf.io import PathLike, check_path
+from albert_tf.models.compiled_encoder import CompiledEncoder
+from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.padding import skip_padding
-from albert_tf.models.pooled_models import AlbertClassifier
+from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.recipes import LongTexts
+from albert_tf.runs.build_model import build_model
+from albert_tf.runs.load_save import check_finite, open_stored_model, save
+from albert_tf.runs.run_directory import TASK_FILE, best_run
+from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
-from albert_tf.tasks.examples.batches import few_lengths
-from albert_tf.tasks.examples.rows import check_length
+from albert_tf.tasks.examples import check_length
 from albert_tf.tasks.serving import without_padding
-from albert_tf.tokenizer_settings import KIND_DEFAULTS, SENTENCEPIECE, VOCABULARY_FILES
-from albert_tf.tokenizers.kinds import KINDS, TextTokenizer, open_tokenizer
-from albert_tf.training.strategies import compiles
-from albert_tf.utils.choices import TRUNCATE, WINDOWS
-from albert_tf.utils.errors import InputError, Missing
-from albert_tf.utils.files import checked_path
+from albert_tf.text.tokenizer import TOKENIZER_CLASSES, TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer_config import KIND_DEFAULTS, SENTENCEPIECE, VOCABULARY_FILES
+from albert_tf.training.distribution import compiles
 
-PathLike = str | os.PathLike[str]
-
-RECIPE = RECIPES["classification"]
-AUTO = "auto"
+CLASSIFIER_RECIPE = FINETUNING_RECIPES["classification"]
+DEFAULT_FOR_TASK = "auto"
 
 # Loss and metrics of logits by task, where `compile` is given none.
 _DEFAULTS: dict[str, Callable[[], tuple[Any, list[Any]]]] = {
@@ -70,7 +65,7 @@ _LONG = tuple(field.name for field in dataclasses.fields(LongTexts))  # and abou
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class TextClassifier(TokenInputs, Decisions, keras.Model):
+class TextClassifier(FitMixin, PredictMixin, keras.Model):
     """Texts, string [B], or pairs of them to logits float32 [B, K]; with one label, K = 1, it is regression.
 
     Pairs are a tuple of two string [B], or one string [B, 2]. `fit`, `evaluate` and `predict` also take
@@ -108,7 +103,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         classifier: AlbertClassifier,
         tokenizer: TextTokenizer,
         labels: Sequence[str] | None = None,
-        seq_length: int = RECIPE.seq_length,
+        seq_length: int = CLASSIFIER_RECIPE.seq_length,
         long: str = TRUNCATE,
         doc_stride: int = LongTexts.doc_stride,
         window_pooling: str = LongTexts.window_pooling,
@@ -122,7 +117,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         super().__init__(autocast=False, dtype=classifier.dtype_policy, **kwargs)
         self.classifier = classifier
         self.tokenizer = tokenizer
-        self.labels = None if labels is None else tuple(label_names(labels))
+        self.labels = None if labels is None else tuple(check_label_names(labels))
         count = classifier.num_labels
         if self.labels is not None and len(self.labels) != count:
             raise InputError(f"labels={list(self.labels)}: {len(self.labels)} names for num_labels={count}")
@@ -153,8 +148,8 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         labels: Sequence[str] | None = None,
         step: int | None = None,
         vocabulary: PathLike | None = None,
-        dropout: float = RECIPE.dropout,
-        classifier_dropout: float = RECIPE.classifier_dropout,
+        dropout: float = CLASSIFIER_RECIPE.dropout,
+        classifier_dropout: float = CLASSIFIER_RECIPE.classifier_dropout,
         pooling: str | None = None,
         dtype: Any = None,
         **settings: Any,
@@ -182,17 +177,17 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
           FileNotFoundError: there is no such checkpoint or vocabulary.
           WorkFailed: what is published cannot be downloaded.
         """
-        is_folder = checked_path(run, "run").is_dir()
+        is_folder = check_path(run, "run").is_dir()
         origin = best_run(run).path if is_folder else os.fspath(run)
-        with starts.opened(origin, vocabulary) as start:
+        with starts.open_init_from(origin, vocabulary) as start:
             assert start.run is not None
-            stored = stored_model(start.run, step)
-            head, is_kept = chosen_head(stored.task, origin, num_labels, labels, pooling)
+            stored = open_stored_model(start.run, step)
+            head, is_kept = choose_head(stored.task, origin, num_labels, labels, pooling)
 
             def read(name: str) -> np.ndarray | None:
                 return stored.read(name) if is_kept or name not in HEAD_VARIABLES else None
 
-            recipe = RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
+            recipe = CLASSIFIER_RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
             config = recipe.network(stored.config)
             if head["pooling"] == FIRST and config.pooler == "none":
                 config = config.with_pooler()
@@ -201,7 +196,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
             check_finite(classifier, start.run, step)
             tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
         there = stored.task if stored.task["model"] == head["model"] else {}
-        length = there.get("seq_length", min(RECIPE.seq_length, config.max_position_embeddings))
+        length = there.get("seq_length", min(CLASSIFIER_RECIPE.seq_length, config.max_position_embeddings))
         given = {"seq_length": length}
         if is_kept:
             given |= {name: stored.task[name] for name in (*_DECISIONS, *_LONG) if name in stored.task}
@@ -216,9 +211,9 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
 
         InputError if it is another model, OSError if there is none.
         """
-        if not checked_path(path, "path").exists():
+        if not check_path(path, "path").exists():
             raise Missing(f"path={os.fspath(path)!r} does not exist: correct the path")
-        if Path(path, TASK).is_file():
+        if Path(path, TASK_FILE).is_file():
             raise InputError(f"path={os.fspath(path)!r} is a run: use {cls.__name__}.from_pretrained")
         try:
             model = keras.models.load_model(
@@ -234,7 +229,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         """As `call`, also of lists and arrays of texts, which Keras does not convert."""
         if not isinstance(inputs, Mapping):
             if not all(map(tf.is_tensor, tf.nest.flatten(inputs))):
-                records = text_records(inputs, "inputs")
+                records = parse_texts(inputs, "inputs")
                 if not records:
                     raise InputError("inputs holds no texts")
                 pairs = records[0].text_pair is not None
@@ -255,7 +250,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         """The logits of a batch of `predict`."""
         if self._patience is not None:
             ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
-            return call_with_patience(self.classifier, ids, self._patience)["logits"]
+            return call_with_early_exit(self.classifier, ids, self._patience)["logits"]
         if self.jit_compile or not compiles(self.xla):
             return super().predict_step(data)
         ids, pool = self._windows(keras.utils.unpack_x_y_sample_weight(data)[0])
@@ -266,7 +261,13 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
     def _compiled_encoder(self) -> CompiledEncoder:
         return CompiledEncoder(self.classifier.encoder, few_lengths(self.seq_length))
 
-    def compile(self, optimizer: Any = AUTO, loss: Any = AUTO, metrics: Any = AUTO, **kwargs: Any) -> None:
+    def compile(
+        self,
+        optimizer: Any = DEFAULT_FOR_TASK,
+        loss: Any = DEFAULT_FOR_TASK,
+        metrics: Any = DEFAULT_FOR_TASK,
+        **kwargs: Any,
+    ) -> None:
         """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
 
         An optimizer that is not given is Adam at the rate of fine-tuning on one's own data. The loss is of
@@ -275,9 +276,12 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
         if kwargs.get("jit_compile") and self.long_texts.long == WINDOWS:
             raise InputError("jit_compile=True: the number of windows varies, leave it out")
         own_loss, own_metrics = _DEFAULTS[self.task_entries()["task"]]()
-        loss, metrics = (own_loss if loss == AUTO else loss), (own_metrics if metrics == AUTO else metrics)
-        if optimizer == AUTO:
-            optimizer = keras.optimizers.Adam(RECIPE.learning_rate)
+        loss, metrics = (
+            (own_loss if loss == DEFAULT_FOR_TASK else loss),
+            (own_metrics if metrics == DEFAULT_FOR_TASK else metrics),
+        )
+        if optimizer == DEFAULT_FOR_TASK:
+            optimizer = keras.optimizers.Adam(CLASSIFIER_RECIPE.learning_rate)
         weighted = kwargs.pop("weighted_metrics", None)
         if self.classifier.num_labels == 2 and not self.multi_label:
             metrics, weighted = tf.nest.map_structure(of_second_label, (metrics, weighted))
@@ -412,7 +416,7 @@ class TextClassifier(TokenInputs, Decisions, keras.Model):
             vocabulary = dict.fromkeys(VOCABULARY_FILES[SENTENCEPIECE], vocabulary)
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
         settings = {name: config.pop(name) for name in KIND_DEFAULTS[kind] if name in config}
-        return cls(classifier, KINDS[kind].from_files(files, **settings), **config)
+        return cls(classifier, TOKENIZER_CLASSES[kind].from_files(files, **settings), **config)
 
 
 def _weight_of_each(sample_weight: Any, targets: Any) -> Any:

@@ -19,28 +19,28 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from albert_tf.checkpoints.directory import RunDirectory, best_run
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.task_table import find_task
-from albert_tf.finetuning.trained import run_task
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuned_model import run_task
+from albert_tf.finetuning.finetuning_settings import Finetuning
+from albert_tf.finetuning.task_table import find_task_spec
 from albert_tf.inference.estimator_data import (
     check_columns,
+    class_names,
     classes_and_names,
     column_names,
-    label_names,
     one_dimensional,
-    plain,
     row_weights,
+    to_python,
     write_table,
 )
-from albert_tf.inference.kept_run import MADE_BY, KeptRun, check_replaceable
-from albert_tf.inference.labels import Labels, expand_weight
+from albert_tf.inference.inputs import parse_texts
+from albert_tf.inference.label_encoder import LabelEncoder, expand_weight
+from albert_tf.inference.pickled_run import MADE_BY, PickledRun, check_replaceable
 from albert_tf.inference.pipeline import Pipeline
-from albert_tf.inference.texts import text_records
-from albert_tf.training.run_settings import PathLike
-from albert_tf.training.settings import Execution
-from albert_tf.utils.errors import InputError
+from albert_tf.io import PathLike
+from albert_tf.runs.run_directory import RunDirectory, best_run
+from albert_tf.training.compute_settings import ComputeConfig
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
 
@@ -160,15 +160,18 @@ class TextEstimator(BaseEstimator):
         output = None if self.output is None else RunDirectory(self.output, "output")
         if output is not None:
             check_replaceable(output)
-        texts, weights, y = text_records(X, "X"), None, one_dimensional(y)
+        texts, weights, y = parse_texts(X, "X"), None, one_dimensional(y)
         if self.task == CLASSIFICATION:
             classes, labels = classes_and_names(y)
             check_classification_targets(classes)
         else:
-            classes, labels = None, Labels(None, 1, None).targets(np.asarray(y), len(texts), "y").tolist()
+            classes, labels = (
+                None,
+                LabelEncoder(None, 1, None).targets(np.asarray(y), len(texts), "y").tolist(),
+            )
         if sample_weight is not None:
             weights = row_weights(sample_weight, len(texts))
-        given = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        given = {name: to_python(value) for name, value in self.get_params(deep=False).items()}
         recipe = {name: given[name] for name in _RECIPE if given[name] is not None}
         if isinstance(self.class_weight, Mapping):
             recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
@@ -186,7 +189,7 @@ class TextEstimator(BaseEstimator):
                 evaluation={name: given[name] for name in ("eval_share", "best_by")},
                 threshold=given["threshold"],
                 loop={"early_stop": given["early_stop"]},
-                execution=Execution(precision=self.precision),
+                execution=ComputeConfig(precision=self.precision),
                 seed=given["seed"],
                 command=MADE_BY,
             )
@@ -195,12 +198,12 @@ class TextEstimator(BaseEstimator):
             except InputError as error:  # which names the file, and flags
                 message = re.sub(r"(?<!\S)--(?=[a-z])", "", str(error))
                 raise InputError(message.replace(str(train), "X and y")) from None
-            run = KeptRun.of(RunDirectory(settings.output))
+            run = PickledRun.of(RunDirectory(settings.output))
         if output is not None:
             run.copy_to(output)
         return self._fitted(run, classes, column_names(X))
 
-    def _fitted(self, run: KeptRun, classes: Any, columns: Any) -> TextEstimator:
+    def _fitted(self, run: PickledRun, classes: Any, columns: Any) -> TextEstimator:
         self._run, self.threshold_ = run, RunDirectory(run.path).task.get("threshold")
         self.__dict__.pop("feature_names_in_", None)
         if columns is not None:
@@ -216,13 +219,13 @@ class TextEstimator(BaseEstimator):
         Its `classes_` are the names of the labels. The arguments are those of the class, for a `fit` anew.
         """
         there = best_run(run)
-        kind = find_task(run_task(there.task, there)).kind.name
+        kind = find_task_spec(run_task(there.task, there)).kind.name
         estimator = cls(**{"init_from": os.fspath(run), "task": kind, **arguments})
         if kind != REGRESSION and (kind != CLASSIFICATION or "labels" not in there.task):
             wanted = f"{REGRESSION} or {CLASSIFICATION} with names of labels"
             raise InputError(f"{there} is not fine-tuned for {wanted}: name such a run")
         classes = np.sort(np.array(there.task["labels"])) if kind == CLASSIFICATION else None
-        return estimator._fitted(KeptRun.of(there), classes, None)
+        return estimator._fitted(PickledRun.of(there), classes, None)
 
     @property
     def run_(self) -> str:
@@ -235,7 +238,7 @@ class TextEstimator(BaseEstimator):
     def _answers(self, X: Any, top_k: int | None = None) -> list[Any]:
         check_is_fitted(self)
         check_columns(column_names(X), getattr(self, "feature_names_in_", None))
-        texts = [(x.text, x.text_pair) if x.text_pair is not None else x.text for x in text_records(X, "X")]
+        texts = [(x.text, x.text_pair) if x.text_pair is not None else x.text for x in parse_texts(X, "X")]
         return Pipeline(self._run.answerer, self.batch_size or 32)(texts, top_k)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -274,7 +277,7 @@ class TextEstimator(BaseEstimator):
     @property
     def _places(self) -> dict[str, int]:
         """Places of the labels in `classes_` by their names in the run."""
-        return {name: place for place, name in enumerate(label_names(self.classes_))}
+        return {name: place for place, name in enumerate(class_names(self.classes_))}
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier's labels, R² of a regression's numbers; weights as in `fit`."""

@@ -11,21 +11,21 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.layer import (
+from albert_tf.models.layers import (
     DenseLayer,
-    Elementwise,
+    DenseWeights,
     Layer,
     LayerNorm,
-    Pair,
+    LayerOps,
     attention,
     attention_probabilities,
     dense,
     dropout,
 )
-from albert_tf.models.padding import Tokens
+from albert_tf.models.padding import TokenIndex
 
 # What a block computes with; its last pair is that of the closing LayerNorm.
-Parameters = tuple[Pair, Pair, Pair]
+Parameters = tuple[DenseWeights, DenseWeights, DenseWeights]
 
 
 class AttentionBlock(Layer):
@@ -57,9 +57,9 @@ class AttentionBlock(Layer):
         x: tf.Tensor,
         parameters: Parameters,
         bias: tf.Tensor,
-        elementwise: Elementwise,
+        elementwise: LayerOps,
         seeds: tuple | None = None,
-        tokens: Tokens | None = None,
+        tokens: TokenIndex | None = None,
     ) -> tf.Tensor:
         """Hidden states before the block to those behind it.
 
@@ -84,13 +84,13 @@ class AttentionBlock(Layer):
         y = dropout(dense(context, *output), config.hidden_dropout_prob, output_seed)
         return elementwise.layer_norm(y + x, *norm)
 
-    def probabilities(self, x: tf.Tensor, bias: tf.Tensor, tokens: Tokens | None = None) -> tf.Tensor:
+    def probabilities(self, x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex | None = None) -> tf.Tensor:
         """The attention of each token to all, [B, N, S, S]; arguments as in `call`."""
         query, key, _ = self._heads(x, self.parameters()[0], bias, tokens)
         return attention_probabilities(query, key, bias)
 
     def _heads(
-        self, x: tf.Tensor, projections: Pair, bias: tf.Tensor, tokens: Tokens | None = None
+        self, x: tf.Tensor, projections: DenseWeights, bias: tf.Tensor, tokens: TokenIndex | None = None
     ) -> list[tf.Tensor]:
         """Query, key and value of each head, [B, N, S, D] each; arguments as in `call`."""
         heads, width = self.config.num_attention_heads, self.config.hidden_size
@@ -125,7 +125,7 @@ class FeedForwardBlock(Layer):
         self,
         x: tf.Tensor,
         parameters: Parameters,
-        elementwise: Elementwise,
+        elementwise: LayerOps,
         seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Hidden states [B·S, H] before the block to those behind it."""

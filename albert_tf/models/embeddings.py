@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.layer import Layer, LayerNorm, dropout, kernel_initializer
+from albert_tf.models.layers import Layer, LayerNorm, dropout, kernel_initializer
 
 
 class Embeddings(Layer):

@@ -10,17 +10,16 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import ENCODER_INPUTS, MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
+from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
+from albert_tf.errors import InputError
 from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock, Parameters
 from albert_tf.models.embeddings import Embeddings
-from albert_tf.models.layer import ACTIVATIONS, DenseLayer, attention_bias, drawn_seed, elementwise
-from albert_tf.models.memory import check_memory
-from albert_tf.models.padding import Tokens
-from albert_tf.models.recompute import recomputed
-from albert_tf.models.sharing import BlockPair, at_depth, sharing_plan
-from albert_tf.utils.errors import InputError
+from albert_tf.models.layers import ACTIVATIONS, DenseLayer, attention_bias, draw_seed, layer_ops
+from albert_tf.models.memory import check_memory, recompute
+from albert_tf.models.padding import TokenIndex
+from albert_tf.models.sharing import BlockPair, sharing_plan, with_num_layers
 
-Inputs = Mapping[str, tf.Tensor]
+ModelInputs = Mapping[str, tf.Tensor]
 M = TypeVar("M", bound="NetworkModel")
 
 
@@ -107,7 +106,7 @@ class AlbertEncoder(NetworkModel):
 
     def call(
         self,
-        inputs: Inputs,
+        inputs: ModelInputs,
         training: bool | None = None,
         seed: tf.Tensor | None = None,
         num_hidden_layers: int | None = None,
@@ -136,7 +135,7 @@ class AlbertEncoder(NetworkModel):
             is outside the vocabulary. Neither an accelerator nor code that XLA compiled can raise that:
             such an id has an embedding of zeros there, or under XLA that of the nearest id.
         """
-        plan = sharing_plan(at_depth(self.config, num_hidden_layers))
+        plan = sharing_plan(with_num_layers(self.config, num_hidden_layers))
         seeds = self._dropout_seeds(seed, len(plan)) if training else None
         embedding_output, mask, x, tokens = self.first_states(inputs, seeds and seeds[0])
         known, found = mask.shape, tf.shape(mask)
@@ -166,8 +165,8 @@ class AlbertEncoder(NetworkModel):
         return ACTIVATIONS[self.config.pooler](self.pooler(sequence[:, 0]))
 
     def first_states(
-        self, inputs: Inputs, seed: tf.Tensor | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, Tokens | None]:
+        self, inputs: ModelInputs, seed: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, TokenIndex | None]:
         """The states that the first layer reads, of inputs as `call` takes them.
 
         Returns:
@@ -177,7 +176,7 @@ class AlbertEncoder(NetworkModel):
         word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
         embedding_output = self.embeddings(word_ids, mask, type_ids, seed)  # [B, S, E]
         x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
-        tokens = Tokens.at(inputs[TOKEN_PLACES], tf.shape(x)[0]) if TOKEN_PLACES in inputs else None
+        tokens = TokenIndex.at(inputs[TOKEN_PLACES], tf.shape(x)[0]) if TOKEN_PLACES in inputs else None
         if tokens is not None:
             x = tokens.pick(x)  # [T, E], and T for B·S from here on
         if self.projection is not None:
@@ -189,13 +188,13 @@ class AlbertEncoder(NetworkModel):
         plan: list[BlockPair],
         x: tf.Tensor,
         bias: tf.Tensor,
-        tokens: Tokens | None,
+        tokens: TokenIndex | None,
         seeds: list[tf.Tensor] | None,
         training: bool,
     ) -> list[tf.Tensor]:
         """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
         config = self.config
-        computed = elementwise(config.hidden_act, config.layer_norm_eps, is_fused=self.fused and training)
+        computed = layer_ops(config.hidden_act, config.layer_norm_eps, is_fused=self.fused and training)
         attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
 
@@ -216,7 +215,7 @@ class AlbertEncoder(NetworkModel):
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             parameters = attention[first], feed_forward[second]
             if self.remat and training:
-                x, (attention[first], feed_forward[second]) = recomputed(apply, x, drops, parameters)
+                x, (attention[first], feed_forward[second]) = recompute(apply, x, drops, parameters)
             else:
                 x = apply(x, drops, parameters)
             states.append(x)
@@ -226,7 +225,7 @@ class AlbertEncoder(NetworkModel):
         """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
         if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
             return None
-        return tf.unstack(tf.random.split(drawn_seed(seed), 1 + 3 * pairs, alg="philox"))
+        return tf.unstack(tf.random.split(draw_seed(seed), 1 + 3 * pairs, alg="philox"))
 
 
 def with_pooled_output(outputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -236,7 +235,7 @@ def with_pooled_output(outputs: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**outputs, "pooled_output": outputs["sequence_output"][:, 0]}  # [B, H]
 
 
-def encoder_inputs(inputs: Inputs, max_length: int) -> list[tf.Tensor]:
+def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
     """Word ids, mask and type ids, each [B, S] and of the type of the word ids, once they agree.
 
     Args:
@@ -252,11 +251,13 @@ def encoder_inputs(inputs: Inputs, max_length: int) -> list[tf.Tensor]:
     word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
     tensors = {
         WORD_IDS: word_ids,
-        MASK: tf.convert_to_tensor(inputs[MASK]) if MASK in inputs else tf.ones_like(word_ids),
+        INPUT_MASK: tf.convert_to_tensor(inputs[INPUT_MASK])
+        if INPUT_MASK in inputs
+        else tf.ones_like(word_ids),
         TYPE_IDS: tf.convert_to_tensor(inputs[TYPE_IDS]) if TYPE_IDS in inputs else tf.zeros_like(word_ids),
     }
     for name, tensor in tensors.items():
-        if name != MASK and not tensor.dtype.is_integer:
+        if name != INPUT_MASK and not tensor.dtype.is_integer:
             raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
         if tensor.shape.rank not in (None, 2) or not tensor.shape.is_compatible_with(word_ids.shape):
             raise InputError(

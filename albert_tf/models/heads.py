@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import MLM_POSITIONS
-from albert_tf.models.layer import ACTIVATIONS, DenseLayer, Layer, LayerNorm, kernel_initializer
-from albert_tf.utils.errors import InputError
+from albert_tf.constants import MLM_POSITIONS
+from albert_tf.errors import InputError
+from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Layer, LayerNorm, kernel_initializer
 
 
 class MaskedLanguageModel(Layer):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.features import MASK, TOKEN_PLACES
+from albert_tf.constants import INPUT_MASK, TOKEN_PLACES
 
 
 def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -21,20 +21,20 @@ def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
       The same and `token_places`, int32 [T]: where the tokens stand among all positions, row by row. The
       first position of a row is always one.
     """
-    mask = inputs[MASK]
+    mask = inputs[INPUT_MASK]
     is_token = tf.cast(mask, tf.bool) | (tf.range(tf.shape(mask)[-1]) == 0)
     places = tf.where(tf.reshape(is_token, [-1]))[:, 0]  # [T]
     return {**inputs, TOKEN_PLACES: tf.cast(places, tf.int32)}
 
 
-class Tokens(NamedTuple):
+class TokenIndex(NamedTuple):
     """The positions of a batch that have hidden states."""
 
     places: tf.Tensor  # int32 [T], ascending; 0 is one
     numbers: tf.Tensor  # of each position that of the last token up to it, int32 [B·S]
 
     @classmethod
-    def at(cls, places: tf.Tensor, positions: tf.Tensor) -> Tokens:
+    def at(cls, places: tf.Tensor, positions: tf.Tensor) -> TokenIndex:
         """The tokens at places [T] of B·S positions."""
         return cls(places, tf.searchsorted(places, tf.range(positions), side="right") - 1)
 

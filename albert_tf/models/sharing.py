@@ -1,14 +1,14 @@
-"""The sharing strategies of ALBERT as data: the parameters of each layer."""
+"""Which blocks of parameters each layer uses, and how many parameters that makes."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
 
 
-class BlockPath(NamedTuple):
+class BlockScope(NamedTuple):
     """The place of a block's parameters: Google's variable scope `group_<group>/inner_group_<inner>`."""
 
     group: int
@@ -17,7 +17,7 @@ class BlockPath(NamedTuple):
     def scope(self) -> str:
         """The variable scope, without the leading `bert/`.
 
-        >>> BlockPath(0, 1).scope()
+        >>> BlockScope(0, 1).scope()
         'encoder/transformer/group_0/inner_group_1'
         """
         return f"encoder/transformer/group_{self.group}/inner_group_{self.inner}"
@@ -30,8 +30,8 @@ class BlockPath(NamedTuple):
 class BlockPair(NamedTuple):
     """One application of an attention block and of the feed-forward block behind it."""
 
-    attention: BlockPath
-    feed_forward: BlockPath
+    attention: BlockScope
+    feed_forward: BlockScope
 
 
 def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
@@ -51,13 +51,13 @@ def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
     attention = grouped if config.sharing in ("all", "attention") else own
     feed_forward = grouped if config.sharing in ("all", "ffn") else own
     return [
-        BlockPair(BlockPath(attention[layer], inner), BlockPath(feed_forward[layer], inner))
+        BlockPair(BlockScope(attention[layer], inner), BlockScope(feed_forward[layer], inner))
         for layer in range(layers)
         for inner in range(config.inner_group_num)
     ]
 
 
-def at_depth(config: AlbertConfig, num_hidden_layers: int | None) -> AlbertConfig:
+def with_num_layers(config: AlbertConfig, num_hidden_layers: int | None) -> AlbertConfig:
     """The network whose shared layers are applied so many times, with the same parameters; None: no other.
 
     Raises:
@@ -72,3 +72,47 @@ def at_depth(config: AlbertConfig, num_hidden_layers: int | None) -> AlbertConfi
             'sharing="all" can depth change'
         )
     return config.replace(num_hidden_layers=num_hidden_layers)
+
+
+def parameter_count(config: AlbertConfig) -> dict[str, int]:
+    """Parameters of the encoder, heads left out.
+
+    They are `embeddings`, `encoder` (with the projection from E to H), `pooler`, and their `total`.
+    Source: Lan et al. 2020, Tables 1 and 4.
+
+    >>> parameter_count(AlbertConfig())["total"]
+    11683584
+    """
+    width, embedding = config.hidden_size, config.embedding_size
+    attention, feed_forward = zip(*sharing_plan(config), strict=True)
+    attention_block, feed_forward_block = block_parameters(config)
+    counts = {
+        "embeddings": config.num_embeddings * embedding + 2 * embedding,
+        "encoder": len(set(attention)) * attention_block
+        + len(set(feed_forward)) * feed_forward_block
+        + (_dense(embedding, width) if config.has_projection else 0),
+        "pooler": 0 if config.pooler == "none" else _dense(width, width),
+    }
+    return {**counts, "total": sum(counts.values())}
+
+
+def block_parameters(config: AlbertConfig) -> tuple[int, int]:
+    """Parameters of an attention block and of a feed-forward block."""
+    width, inner = config.hidden_size, config.intermediate_size
+    layer_norm = 2 * width
+    return 4 * _dense(width, width) + layer_norm, _dense(width, inner) + _dense(inner, width) + layer_norm
+
+
+def head_parameters(config: AlbertConfig) -> int:
+    """Parameters of the heads of pre-training: masked tokens and, where there is a pooler, the sentence's.
+
+    >>> head_parameters(AlbertConfig())
+    130226
+    """
+    width, embedding = config.hidden_size, config.embedding_size
+    masked = _dense(width, embedding) + 2 * embedding + config.vocab_size
+    return masked + (0 if config.pooler == "none" else _dense(width, 2))
+
+
+def _dense(inputs: int, outputs: int) -> int:
+    return inputs * outputs + outputs

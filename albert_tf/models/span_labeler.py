@@ -8,14 +8,13 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
-from albert_tf.models.encoder import Inputs, encoder_inputs
+from albert_tf.constants import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
+from albert_tf.errors import InputError, check_type
+from albert_tf.models.answer_spans import IMPOSSIBLE, context_tokens
+from albert_tf.models.encoder import ModelInputs, encoder_inputs
 from albert_tf.models.heads import OutputLayer
-from albert_tf.models.layer import DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
-from albert_tf.models.spans import IMPOSSIBLE, context_tokens
-from albert_tf.models.task_models import TaskModel, positive
-from albert_tf.utils.checks import check_type
-from albert_tf.utils.errors import InputError
+from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
+from albert_tf.models.task_models import TaskModel, check_positive
 
 
 class AnswerableSpan(Layer):
@@ -142,15 +141,15 @@ class AlbertSpanLabeler(TaskModel):
         super().__init__(config, **kwargs)
         check_type("answerability", "bool", answerability)
         self.answerability = answerability
-        self.start_n_top = positive("start_n_top", start_n_top)
-        self.end_n_top = positive("end_n_top", end_n_top)
+        self.start_n_top = check_positive("start_n_top", start_n_top)
+        self.end_n_top = check_positive("end_n_top", end_n_top)
         if answerability:
             self.span = AnswerableSpan(config, start_n_top, end_n_top, name="span")
         else:
             self.span = OutputLayer("cls/squad", 2, config)
 
     def call(
-        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
         """The outputs of the head; arguments and errors are those of `TaskModel.call`.
 
@@ -166,7 +165,9 @@ class AlbertSpanLabeler(TaskModel):
         # The simple head has no dropout, as in google-research/albert.
         return self.head(inputs, self.encoder(inputs, training=training, seed=seed), None)
 
-    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
+    def head(
+        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
+    ) -> dict[str, tf.Tensor]:
         """Logits of starts and ends [B, S], or what `AnswerableSpan.call` returns."""
         if not self.answerability:
             sequence = outputs["sequence_output"]

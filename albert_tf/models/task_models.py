@@ -1,4 +1,4 @@
-"""The encoder with heads: one model a task."""
+"""The models of pre-training and of fine-tuning: an encoder and a head."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.features import ENCODER_INPUTS, MLM_POSITIONS, SENTENCE_OBJECTIVES
-from albert_tf.models.encoder import AlbertEncoder, Inputs, NetworkModel
-from albert_tf.models.heads import MaskedLanguageModel, OutputLayer
-from albert_tf.models.layer import drawn_seed, dropout
-from albert_tf.utils.checks import check_choice, check_range, check_type
-from albert_tf.utils.errors import InputError
+from albert_tf.constants import (
+    ENCODER_INPUTS,
+    FIRST,
+    INPUT_MASK,
+    MEAN,
+    MLM_POSITIONS,
+    POOLINGS,
+    SENTENCE_OBJECTIVES,
+    TOKEN_PLACES,
+)
+from albert_tf.errors import InputError, check_choice, check_range, check_type
+from albert_tf.models.answer_spans import IMPOSSIBLE
+from albert_tf.models.early_exit import ExitClassifiers
+from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel
+from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
+from albert_tf.models.layers import draw_seed, dropout
 
 
 class TaskModel(NetworkModel):
@@ -25,7 +35,7 @@ class TaskModel(NetworkModel):
         self.encoder = AlbertEncoder(config, remat, fused, name="encoder", dtype=self.dtype_policy)
 
     def call(
-        self, inputs: Inputs, training: bool | None = None, seed: tf.Tensor | None = None
+        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
     ) -> dict[str, Any]:
         """The outputs of the head; hidden states come from `self.encoder`.
 
@@ -36,11 +46,13 @@ class TaskModel(NetworkModel):
         outputs = self.encoder(inputs, training=training, seed=encoder_seed)
         return self.head(inputs, outputs, head_seed)
 
-    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
+    def head(
+        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
+    ) -> dict[str, tf.Tensor]:
         """The outputs of the head, by the model's inputs and the encoder's outputs; no seed, no dropout."""
         raise NotImplementedError
 
-    def with_encoder(self, encode: Callable[[Inputs], Any], inputs: Inputs) -> dict[str, tf.Tensor]:
+    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> dict[str, tf.Tensor]:
         """The outputs of the model's inputs, where a function computes the encoder's; without dropout."""
         return self.head(inputs, encode(inputs), None)
 
@@ -71,7 +83,7 @@ class AlbertPretrainer(TaskModel):
 
     def call(
         self,
-        inputs: Inputs,
+        inputs: ModelInputs,
         training: bool | None = None,
         seed: tf.Tensor | None = None,
         num_hidden_layers: int | None = None,
@@ -112,10 +124,12 @@ class AlbertTokenClassifier(TaskModel):
 
     def __init__(self, config: AlbertConfig, num_labels: int, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.num_labels = positive("num_labels", num_labels)
+        self.num_labels = check_positive("num_labels", num_labels)
         self.classifier = OutputLayer("classifier", num_labels, config)
 
-    def head(self, inputs: Inputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, tf.Tensor]:
+    def head(
+        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
+    ) -> dict[str, tf.Tensor]:
         """`logits` float32 [B, S, K]."""
         sequence = dropout(outputs["sequence_output"], self.config.classifier_dropout_prob, seed)
         logits = self.classifier(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, K]
@@ -129,7 +143,7 @@ def check_pooler(config: AlbertConfig, choice: str, other: str) -> None:
         raise InputError(f'{choice} reads the pooled output, and pooler="none": choose {other}, or a pooler')
 
 
-def positive(name: str, value: int) -> int:
+def check_positive(name: str, value: int) -> int:
     """The value itself; InputError unless it is a whole number of at least 1."""
     check_type(name, "int", value)
     check_range(name, value, at_least=1)
@@ -140,5 +154,152 @@ def head_seeds(training: bool | None, seed: tf.Tensor | None) -> tuple[tf.Tensor
     """The encoder's seed and the head's, independent of each other; None where there is no dropout."""
     if not training:
         return None, None
-    encoder_seed, head_seed = tf.unstack(tf.random.split(drawn_seed(seed), 2, alg="philox"))
+    encoder_seed, head_seed = tf.unstack(tf.random.split(draw_seed(seed), 2, alg="philox"))
     return encoder_seed, head_seed
+
+
+class PooledModel(TaskModel):
+    """The encoder, and logits of one state of a whole sequence.
+
+    Args:
+      config: the network's shape.
+      units: number of logits, K.
+      pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
+        of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
+      early_exit: True for a classifier after each layer, which all read states of this pooling; then there
+        are `exit_logits`, too, and `exits.call_with_patience` takes the model.
+      exit_threshold: numbers of two layers that differ by less agree, where the one logit is a number.
+      **kwargs: of `NetworkModel`.
+    """
+
+    rows_each = 1  # sequences of an example
+
+    def __init__(
+        self,
+        config: AlbertConfig,
+        units: int,
+        pooling: str,
+        early_exit: bool = False,
+        exit_threshold: float = 0.0,
+        **kwargs: Any,
+    ):
+        super().__init__(config, **kwargs)
+        check_choice("pooling", pooling, POOLINGS)
+        self.pooling = pooling
+        if pooling == FIRST:
+            check_pooler(config, f'pooling="{FIRST}"', f'"{MEAN}"')
+        elif self.encoder.pooler is not None:
+            self.encoder.pooler.trainable = False  # else Keras' `fit` warns of variables without gradients
+        self.early_exit, self.exit_threshold = early_exit, exit_threshold
+        self.exits = ExitClassifiers(units, config) if early_exit else None
+        self.classifier = OutputLayer("classifier", units, config)
+
+    def head(
+        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
+    ) -> dict[str, tf.Tensor]:
+        """`logits` float32 [B, K]; with early_exit `exit_logits` [B, L, K], too, if there are all states."""
+        rate, mask = self.config.classifier_dropout_prob, inputs.get(INPUT_MASK)
+        if self.exits is not None and "encoder_outputs" in outputs:
+            inner = self.config.inner_group_num
+            layers = outputs["encoder_outputs"][inner - 1 :: inner]
+            x = tf.stack([self.state(sequence, mask) for sequence in layers], axis=1)  # [B, L, H]
+            x = dropout(x, rate, seed)
+            logits = self.classifier(x[:, -1])
+            exit_logits = tf.concat([self.exits(x[:, :-1]), logits[:, tf.newaxis]], axis=1)
+            return {
+                "logits": self.mask_logits(logits, mask),
+                "exit_logits": self.mask_logits(exit_logits, mask),
+            }
+        if self.pooling == FIRST:
+            state = outputs["pooled_output"]
+        else:
+            state = mean_state(outputs["sequence_output"], mask)
+        return {"logits": self.mask_logits(self.classifier(dropout(state, rate, seed)), mask)}
+
+    def mask_logits(self, logits: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+        """The logits [B, …], lowered where an input is none by its mask [B, S]: of multiple choice alone."""
+        return logits
+
+    def state(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+        """The state [B, H] that a classifier reads of hidden states [B, S, H]."""
+        return self.encoder.pooled(sequence) if self.pooling == FIRST else mean_state(sequence, mask)
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertClassifier(PooledModel):
+    """The encoder with `logits` [B, K] over labels, or with one number, from one state of the sequence.
+
+    Args:
+      config: the network's shape.
+      num_labels: number of labels, K; 1 is regression.
+      pooling: of `PooledModel`.
+      **kwargs: `early_exit` and `exit_threshold` of `PooledModel`, and those of `NetworkModel`.
+    """
+
+    arguments = ("num_labels", "pooling", "early_exit", "exit_threshold")
+
+    def __init__(self, config: AlbertConfig, num_labels: int, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, check_positive("num_labels", num_labels), pooling, **kwargs)
+        self.num_labels = num_labels
+
+
+@keras.saving.register_keras_serializable("albert_tf")
+class AlbertMultipleChoice(PooledModel):
+    """The encoder with one logit a choice: `logits` [B, C] of inputs [B, C, S].
+
+    A choice whose `input_mask` is 0 throughout is none: an example may have fewer than C.
+
+    Args:
+      config: the network's shape.
+      num_choices: choices an example, C.
+      pooling: of `PooledModel`.
+      **kwargs: `early_exit` of `PooledModel`, and those of `NetworkModel`.
+    """
+
+    arguments = ("num_choices", "pooling", "early_exit")
+
+    def __init__(self, config: AlbertConfig, num_choices: int, pooling: str = FIRST, **kwargs: Any):
+        super().__init__(config, 1, pooling, **kwargs)
+        self.num_choices = self.rows_each = check_positive("num_choices", num_choices)
+
+    def call(
+        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
+        flat = self._rows(inputs)
+        if TOKEN_PLACES in inputs:  # the same places row by row
+            flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
+        outputs = super().call(flat, training, seed)
+        found = self._by_example(outputs)
+        if self.exits is not None:  # [B·C, L, 1] of all layers
+            logits = tf.reshape(outputs["exit_logits"], [-1, self.num_choices, self.config.num_hidden_layers])
+            found["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
+        return found
+
+    def mask_logits(self, logits: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+        """The logits [B·C, …], IMPOSSIBLE where the mask [B·C, S] is 0 throughout."""
+        if mask is None:
+            return logits
+        is_choice = tf.reduce_any(tf.cast(mask, tf.bool), axis=1)  # [B·C]
+        shape = [-1, *[1] * (logits.shape.rank - 1)]
+        return tf.where(tf.reshape(is_choice, shape), logits, IMPOSSIBLE)
+
+    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> dict[str, tf.Tensor]:
+        """`logits` [B, C], where a function computes the encoder's outputs of rows [B·C, S]."""
+        return self._by_example(super().with_encoder(encode, self._rows(inputs)))
+
+    def _rows(self, inputs: ModelInputs) -> dict[str, tf.Tensor]:
+        return {name: self._flat(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
+
+    def _by_example(self, outputs: ModelInputs) -> dict[str, tf.Tensor]:
+        return {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
+
+    def _flat(self, name: str, values: tf.Tensor) -> tf.Tensor:
+        tensor = tf.convert_to_tensor(values)
+        if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
+            raise InputError(
+                f"{name} has shape {tensor.shape}: it must be [batch, {self.num_choices}, length]"
+            )
+        # Where shapes are known only when it runs.
+        tensor = tf.ensure_shape(tensor, [None, self.num_choices, None])
+        return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]

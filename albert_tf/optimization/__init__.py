@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from albert_tf.errors import check_choice
 from albert_tf.optimization.adamw import AdamW, global_norm
 from albert_tf.optimization.lamb import Lamb
 from albert_tf.optimization.schedules import WarmupPolynomialDecay
-from albert_tf.utils.checks import check_choice
 
 OPTIMIZERS = {"lamb": Lamb, "adamw": AdamW}
 

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.utils.checks import check_range
+from albert_tf.errors import check_range
 
 # Variables that google-research/albert neither decays nor adapts by layer.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
@@ -50,9 +50,9 @@ def adamw(
 
 # By XLA, once for each shape: one loop through memory, without a tensor for each operation in between. Around
 # the maths alone, since a jit around `apply_gradients` fails under MirroredStrategy.
-compiled = functools.partial(tf.function, jit_compile=True, autograph=False)
+compile_update = functools.partial(tf.function, jit_compile=True, autograph=False)
 
-compiled_adamw = compiled(adamw)
+compiled_adamw = compile_update(adamw)
 
 
 def adam_moments(

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.optimization.adamw import AdamW, adam_moments, compiled, compiled_adamw, is_excluded
+from albert_tf.optimization.adamw import AdamW, adam_moments, compile_update, compiled_adamw, is_excluded
 
 
 def lamb(
@@ -34,7 +34,7 @@ def lamb(
     return x - trust_ratio(x, u) * lr * u, m, v
 
 
-compiled_lamb = compiled(lamb)
+compiled_lamb = compile_update(lamb)
 
 
 def trust_ratio(x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.utils.checks import check_range
+from albert_tf.errors import check_range
 
 
 @keras.utils.register_keras_serializable(package="albert_tf")

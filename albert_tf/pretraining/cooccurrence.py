@@ -14,8 +14,8 @@ from scipy import sparse
 from scipy.sparse.linalg import svds
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.layer import kernel_initializer
-from albert_tf.utils.groups import grouped
+from albert_tf.models.layers import kernel_initializer
+from albert_tf.text.lines import group_by_size
 
 WINDOW = 5  # pieces on each side that are counted as near; with 10 or 2 the loss falls later
 SMOOTHING = 0.75  # power of the contexts' frequencies: without it rare contexts weigh too much
@@ -41,7 +41,7 @@ def counts(documents: Iterable[np.ndarray], vocab_size: int, window: int = WINDO
     """
     shape = (vocab_size, vocab_size)
     pieces, pairs = np.zeros([vocab_size], np.int64), sparse.csr_matrix(shape, dtype=np.int32)
-    for block in grouped(documents, len, _BLOCK_SIZE):
+    for block in group_by_size(documents, len, _BLOCK_SIZE):
         ids, numbers = np.concatenate(block), np.repeat(np.arange(len(block)), [len(ids) for ids in block])
         pieces += np.bincount(ids, minlength=vocab_size)
         near = [numbers[k:] == numbers[:-k] for k in range(1, min(window + 1, len(ids)))]
@@ -100,7 +100,7 @@ def log_frequencies(pieces: np.ndarray) -> np.ndarray:
     return (logarithms - np.mean(logarithms)).astype(np.float32)
 
 
-def placed(vectors: np.ndarray, table: np.ndarray, deviation: float) -> np.ndarray:
+def place_vectors(vectors: np.ndarray, table: np.ndarray, deviation: float) -> np.ndarray:
     """A table of embeddings [V, E] with vectors [V, K] in it, K at most E, scaled to a standard deviation.
 
     Rows whose vector is zero stay as they are, for nothing is known of them; so do columns from K on.
@@ -120,7 +120,7 @@ def first_weights(counted: Counts, config: AlbertConfig) -> Callable[[str], np.n
         if name == "embeddings/word_embeddings":
             # Drawn where the variable would be, so that whatever is random is as in a run without counts.
             table = kernel_initializer(config)([config.vocab_size, config.embedding_size]).numpy()
-            return placed(vectors, table, config.initializer_range)
+            return place_vectors(vectors, table, config.initializer_range)
         return log_frequencies(counted.pieces) if name == "cls/predictions/output_bias" else None
 
     return read

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.dataset import NothingFound, pretraining_dataset
 from albert_tf.data.held_out import evaluated_share, held_out_shares
-from albert_tf.data.pretraining import NothingFound, pretraining_dataset
-from albert_tf.data.shares import BY_HASH, Share
 from albert_tf.data.sources import corpus_files, document_tokens, held_out_shards, to_evaluate_on
-from albert_tf.raw_text.identity import file_identities
+from albert_tf.data.splits import BY_HASH, CorpusSplit
+from albert_tf.errors import InputError
 from albert_tf.recipes import ExampleSettings, PretrainingRecipe
-from albert_tf.training.strategies import Feed, feed
-from albert_tf.utils.errors import InputError
-from albert_tf.utils.records import flat
+from albert_tf.settings import flatten_record
+from albert_tf.text.files import file_identities
+from albert_tf.training.distribution import DistributedBatches, distribute_batches
 
 # The same examples each time, whatever the run's seed, on every host.
 _ONCE = {"seed": 0, "shuffle": False, "repeat": False}
@@ -28,7 +28,7 @@ _ONCE = {"seed": 0, "shuffle": False, "repeat": False}
 class HeldOut(NamedTuple):
     """The part of its text that a run does not train on, from its first start to its end."""
 
-    share: Share
+    share: CorpusSplit
     what: str  # in words
 
 
@@ -66,7 +66,9 @@ class Corpus:
             "held_out": self.held_out and {**self.held_out.share._asdict(), "what": self.held_out.what},
         }
 
-    def training_feed(self, recipe: PretrainingRecipe, seed: int, data_service: str | None = None) -> Feed:
+    def training_feed(
+        self, recipe: PretrainingRecipe, seed: int, data_service: str | None = None
+    ) -> DistributedBatches:
         """The batches to train on, without end, for the current strategy."""
 
         def batches(rows: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
@@ -74,7 +76,7 @@ class Corpus:
             share = self._trained_share
             return self._dataset(self.train, recipe.examples, batch_size=rows, share=share, **options)
 
-        return feed(tf.distribute.get_strategy(), batches, recipe.batch_size)
+        return distribute_batches(tf.distribute.get_strategy(), batches, recipe.batch_size)
 
     def training_tokens(self, most: int) -> Iterator[np.ndarray]:
         """The tokens of each document to train on, integer [T], in the order of the files, up to so many."""
@@ -118,7 +120,7 @@ class Corpus:
         if "held_out" not in recipe and before is None and not held_out_shards(self.train):  # an older run
             recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
         if recorded is not None:
-            share = Share(recorded["of"], recorded["begin"], recorded["end"])
+            share = CorpusSplit(recorded["of"], recorded["begin"], recorded["end"])
             return dataclasses.replace(self, held_out=HeldOut(share, recorded["what"]))
         if not self.evaluation:
             raise InputError(
@@ -128,9 +130,9 @@ class Corpus:
         return self
 
     @property
-    def _trained_share(self) -> Share | None:
+    def _trained_share(self) -> CorpusSplit | None:
         """The part of `train` that is trained on; None: all of it."""
         return None if self.held_out is None else self.held_out.share.rest
 
     def _dataset(self, inputs: Sequence[str], examples: ExampleSettings, **options: Any) -> tf.data.Dataset:
-        return pretraining_dataset(inputs, **flat(examples), **self.tokenizer, **options)
+        return pretraining_dataset(inputs, **flatten_record(examples), **self.tokenizer, **options)

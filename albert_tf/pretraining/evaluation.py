@@ -10,22 +10,21 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.run import check_finite, load, opened_run
-from albert_tf.data import pretraining_dataset
-from albert_tf.data.examples import filled_batch
+from albert_tf.constants import INPUT_MASK, MLM_IDS, MLM_WEIGHTS
+from albert_tf.data.dataset import pretraining_dataset
+from albert_tf.data.example_builder import fill_batch
 from albert_tf.data.sources import to_evaluate_on
 from albert_tf.data.tfrecords import naming_damaged_files
-from albert_tf.features import MASK, MLM_IDS, MLM_WEIGHTS
+from albert_tf.errors import InputError, Missing, check_range
 from albert_tf.models.task_models import AlbertPretrainer
-from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
-from albert_tf.pretraining.settings import read_recipe
+from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
+from albert_tf.pretraining.pretraining_settings import read_recipe
 from albert_tf.recipes import ExampleSettings
-from albert_tf.tokenizer_settings import TOKENIZER_DEFAULTS
-from albert_tf.training.metrics import evaluator
+from albert_tf.runs.load_save import check_finite, load, open_run
+from albert_tf.settings import flatten_record, replace_fields
+from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
+from albert_tf.training.loss_evaluation import evaluator
 from albert_tf.training.train_step import Batch
-from albert_tf.utils.checks import check_range
-from albert_tf.utils.errors import InputError, Missing
-from albert_tf.utils.records import changed, flat
 
 
 @naming_damaged_files()
@@ -62,7 +61,7 @@ def evaluate_run(
       FileNotFoundError: the run, its vocabulary or an input is missing.
       ValueError: the run is not pre-trained, there is nothing to evaluate on, or a file is damaged.
     """
-    run = opened_run(path)
+    run = open_run(path)
     step = max(run.steps(), default=None) if step is None else step
     model = load(run, step)
     if not isinstance(model, AlbertPretrainer):
@@ -74,19 +73,19 @@ def evaluate_run(
     if "seq_length" in changes or "masked_lm_prob" in changes:
         changes["max_predictions"] = None
     changes["sentence_objective"] = model.sentence_objective
-    settings = changed(read_recipe(run).examples, **changes)
+    settings = replace_fields(read_recipe(run).examples, **changes)
     model.config.check_length(settings.seq_length, f"{run} has no more positions")
     # The vocabulary in the run remembers its further settings.
     tokenizer = {name: run.tokenizer[name] for name in TOKENIZER_DEFAULTS}
-    options: dict[str, Any] = {**flat(settings), **tokenizer, "shuffle": False, "repeat": False}
+    options: dict[str, Any] = {**flatten_record(settings), **tokenizer, "shuffle": False, "repeat": False}
     made_with = (to_evaluate_on(inputs), run.vocabulary, batch_size)
     once = functools.partial(pretraining_dataset, *made_with, **options)
     dataset = functools.reduce(tf.data.Dataset.concatenate, (once(seed=seed) for seed in range(passes)))
     if max_examples is not None:
         check_range("max_examples", max_examples, at_least=1)
         dataset = first_examples(dataset, max_examples, batch_size, settings)
-    examples = Examples(model.config.vocab_size)
-    evaluate = evaluator(model, pretraining_objective(model.sentence_objective), xla)
+    examples = EvaluationExamples(model.config.vocab_size)
+    evaluate = evaluator(model, pretraining_loss_fn(model.sentence_objective), xla)
     terms = evaluate(examples.of(dataset))
     return {
         "step": step,
@@ -102,12 +101,12 @@ def first_examples(
 ) -> tf.data.Dataset:
     """The batches of a data set's first examples; rows that fill a batch count for none."""
     # Of stored examples, P is that of their file.
-    settings = changed(settings, max_predictions=dataset.element_spec[MLM_IDS].shape[1])
-    rows = dataset.unbatch().filter(lambda row: row[MASK][0] > 0).take(count).batch(batch_size)
-    return rows.map(lambda rows: filled_batch(rows, batch_size, settings))
+    settings = replace_fields(settings, max_predictions=dataset.element_spec[MLM_IDS].shape[1])
+    rows = dataset.unbatch().filter(lambda row: row[INPUT_MASK][0] > 0).take(count).batch(batch_size)
+    return rows.map(lambda rows: fill_batch(rows, batch_size, settings))
 
 
-class Examples:
+class EvaluationExamples:
     """Counts what is evaluated on, while it is.
 
     Attributes:
@@ -122,7 +121,7 @@ class Examples:
     def of(self, dataset: Iterable[Batch]) -> Iterator[Batch]:
         """The batches themselves, each counted."""
         for batch in dataset:
-            self.number += int(np.asarray(batch[MASK])[:, 0].sum())
+            self.number += int(np.asarray(batch[INPUT_MASK])[:, 0].sum())
             found = np.asarray(batch[MLM_IDS])[np.asarray(batch[MLM_WEIGHTS]) > 0]
             self.masked += np.bincount(found, minlength=len(self.masked))
             yield batch

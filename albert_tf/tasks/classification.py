@@ -9,24 +9,30 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import LABELS
-from albert_tf.models.compiled import in_blocks
+from albert_tf.constants import HEAD_TAIL, LABELS, TRUNCATE, WINDOWS, Tensors
+from albert_tf.errors import InputError, shorten
+from albert_tf.models.compiled_encoder import in_blocks
 from albert_tf.recipes import LongTexts
-from albert_tf.reports.content import Report
-from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.examples.records import TextRecord, label_ids, label_names, label_of, same_label
-from albert_tf.tasks.examples.rows import Spans, TokenRows, joined, row_lengths, token_rows, tokenised
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, TaskConfig, Tensors
-from albert_tf.tasks.long_texts import head_and_tail, in_windows, pooled, text_inputs, window_inputs
+from albert_tf.report import Report
+from albert_tf.settings import unflatten_record
+from albert_tf.tasks.examples import (
+    TokenizedExamples,
+    TokenizedTexts,
+    concat_rows,
+    row_lengths,
+    tokenize_examples,
+    tokenize_texts,
+)
+from albert_tf.tasks.glue import GLUE
+from albert_tf.tasks.label_report import label_report
+from albert_tf.tasks.long_texts import head_and_tail, in_windows, pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.losses import LABEL
-from albert_tf.tasks.metrics.label_report import label_report
-from albert_tf.tasks.metrics.labels import accuracy, f1
+from albert_tf.tasks.metrics import accuracy, f1
+from albert_tf.tasks.records import TextRecord, label_ids, label_names, label_of, same_label
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures, without_padding
-from albert_tf.tokenizers.given import check_text
-from albert_tf.tokenizers.kinds import TextTokenizer
-from albert_tf.utils.choices import HEAD_TAIL, TRUNCATE, WINDOWS
-from albert_tf.utils.errors import InputError, shown
-from albert_tf.utils.records import from_flat
+from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
+from albert_tf.text.text_tokenizer import check_text
+from albert_tf.text.tokenizer import TextTokenizer
 
 TextRecords = Sequence[TextRecord]
 Metric = Callable[[Sequence[str], Sequence[str]], float]
@@ -51,7 +57,7 @@ def text_rows(
     features: Mapping[str, np.ndarray],
     seq_length: int,
     long: str = TRUNCATE,
-) -> TokenRows:
+) -> TokenizedExamples:
     """The text, or the text and its pair, of records that all have one or all have none.
 
     They are not trimmed yet. What `TextTokenizer.shorten_text` leaves out is dropped, and its tokens are
@@ -65,7 +71,7 @@ def text_rows(
     columns = [[record.text for record in records]]
     if records[0].text_pair is not None:
         columns.append([record.text_pair or "" for record in records])
-    segments, ratios = map(list, zip(*(tokenised(tokenize, texts) for texts in columns), strict=True))
+    segments, ratios = map(list, zip(*(tokenize_texts(tokenize, texts) for texts in columns), strict=True))
     with tf.device("CPU:0"):
         lengths = [segment.row_lengths().numpy() for segment in segments]
         dropped = sum(
@@ -75,13 +81,13 @@ def text_rows(
             budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
             dropped += np.maximum(lengths[0] - budget, 0)
             segments = [head_and_tail(segments[0], budget)]
-    tokens, starts = joined(segments)
+    tokens, starts = concat_rows(segments)
     lengths = [row_lengths(segment) for segment in segments]
-    spans = Spans(tokens, tf.stack(starts, axis=-1), tf.stack(lengths, axis=-1))
-    return token_rows(spans, tokenizer.vocabulary, features, dropped=dropped)
+    spans = TokenizedTexts(tokens, tf.stack(starts, axis=-1), tf.stack(lengths, axis=-1))
+    return tokenize_examples(spans, tokenizer.vocabulary, features, dropped=dropped)
 
 
-class TextKind(FinetunedKind):
+class TextTask(FinetuningTask):
     """Texts, or pairs of texts, to what a classifier says of each; a subclass says what that is."""
 
     model = "classifier"
@@ -90,7 +96,7 @@ class TextKind(FinetunedKind):
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
-        self.long_texts = from_flat(LongTexts, config)
+        self.long_texts = unflatten_record(LongTexts, config)
         self.takes_pairs = takes_pairs(config) if self.long_texts.long == TRUNCATE else False
 
     @abc.abstractmethod
@@ -136,7 +142,7 @@ class TextKind(FinetunedKind):
         with tf.device("CPU:0"):
             logits = tf.constant(outputs["logits"])
             if examples.places is not None:
-                logits = pooled(logits, examples.places, len(examples.records), self.long_texts)
+                logits = pool_windows(logits, examples.places, len(examples.records), self.long_texts)
             return list(map(self.prediction, self.scores(logits).numpy()))
 
     @abc.abstractmethod
@@ -160,7 +166,7 @@ class TextKind(FinetunedKind):
             if long.long == WINDOWS:
                 windows, rows = window_inputs(inputs, *reading)
                 logits = in_blocks(logits_of, without_padding(windows), tf.float32)
-                return self.serve(self.scores(pooled(logits, rows, tf.size(texts[0]), long)), names)
+                return self.serve(self.scores(pool_windows(logits, rows, tf.size(texts[0]), long)), names)
             outputs = served.outputs(without_padding(inputs), patience)
             said = self.serve(self.scores(tf.cast(outputs["logits"], tf.float32)), names)
             return said if patience is None else {**said, "layers": outputs["layers"]}
@@ -172,10 +178,10 @@ class TextKind(FinetunedKind):
         """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
         if isinstance(value, Mapping):
             names = ("text", "text_pair") if "text_pair" in value else ("text",)
-            value = TextKind.fields(value, names, where)
+            value = TextTask.fields(value, names, where)
         texts = value if isinstance(value, tuple | list) else [value]
         if len(texts) not in (1, 2):
-            raise InputError(f"{where}={shown(value)} is not a pair of texts")
+            raise InputError(f"{where}={shorten(value)} is not a pair of texts")
         text, *pair = (check_text(text, where if n == 0 else f"{where}[{n}]") for n, text in enumerate(texts))
         return TextRecord(where, 1, where, text, pair[0] if pair else None, None)
 
@@ -186,7 +192,7 @@ class TextKind(FinetunedKind):
         return PAIR, self.texts_of(records, "text", "text_pair")
 
 
-class Classification(TextKind):
+class Classification(TextTask):
     """One label a text."""
 
     name = "classification"
@@ -242,7 +248,7 @@ class Classification(TextKind):
         """`label_report` of the texts."""
         scores = np.stack([found.scores for found in predictions])
         predicted = np.array([found.chosen for found in predictions])
-        return label_report(self.labels, self.targets(records), predicted, scores, shown_inputs(records))
+        return label_report(self.labels, self.targets(records), predicted, scores, format_inputs(records))
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`label` string [B], its probability `score` float32 [B]; all `labels` and `scores` [B, K]."""
@@ -259,11 +265,11 @@ class Classification(TextKind):
         """The label, or a list of `top_k`: this one, and the likeliest others."""
         label = bytes(outputs["label"]).decode()
         if top_k is not None:
-            return sorted(likeliest(outputs), key=lambda found: found["label"] != label)[:top_k]
+            return sorted(most_likely(outputs), key=lambda found: found["label"] != label)[:top_k]
         return {"label": label, "score": float(outputs["score"])}
 
 
-def shown_inputs(records: TextRecords) -> dict[str, list[str]]:
+def format_inputs(records: TextRecords) -> dict[str, list[str]]:
     """The columns by which a report shows texts."""
     has_pairs = records[0].text_pair is not None
     names = ("where", "text", "text_pair") if has_pairs else ("where", "text")
@@ -279,7 +285,7 @@ def label_scores(scores: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor
     return {"labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0), "scores": scores}
 
 
-def likeliest(outputs: Arrays) -> list[dict[str, Any]]:
+def most_likely(outputs: Arrays) -> list[dict[str, Any]]:
     """Labels of a text with their scores, the likeliest first; outputs `labels` and `scores`, [K] each."""
     labels, scores = outputs["labels"], outputs["scores"]
     order = np.argsort(-scores, kind="stable")

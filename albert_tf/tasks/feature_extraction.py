@@ -7,21 +7,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import FIRST, MASK, MEAN, POOLINGS
+from albert_tf.constants import FIRST, INPUT_MASK, MEAN, POOLINGS, Tensors
+from albert_tf.errors import InputError, check_choice, check_type
 from albert_tf.models.heads import mean_state
-from albert_tf.tasks.classification import TextKind
-from albert_tf.tasks.datasets.formats import Records
-from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.kind import Arrays, Kind, Tensors
+from albert_tf.tasks.classification import TextTask
+from albert_tf.tasks.formats import Records
+from albert_tf.tasks.records import TextRecord
 from albert_tf.tasks.serving import Served, Signature, text_spec
-from albert_tf.utils.checks import check_choice, check_type
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.task import Arrays, Task
 
 # Outputs of the signature, by the pooling.
 _OUTPUTS = {MEAN: "embedding", FIRST: "first_token"}
 
 
-class FeatureExtraction(Kind):
+class FeatureExtraction(Task):
     """Embeddings of texts, by the encoder of any model.
 
     Args:
@@ -52,7 +51,7 @@ class FeatureExtraction(Kind):
             inputs = served.inputs(text)
             sequence = tf.cast(served.encoded(inputs)["sequence_output"], tf.float32)  # [B, S, H]
             return {
-                _OUTPUTS[MEAN]: mean_state(sequence, inputs[MASK]),  # [B, H]
+                _OUTPUTS[MEAN]: mean_state(sequence, inputs[INPUT_MASK]),  # [B, H]
                 _OUTPUTS[FIRST]: sequence[:, 0],  # [B, H]
             }
 
@@ -60,7 +59,7 @@ class FeatureExtraction(Kind):
 
     def read(self, value: Any, where: str) -> TextRecord:
         """A text."""
-        return TextKind.read(value, where)
+        return TextTask.read(value, where)
 
     def check(self, records: Records) -> None:
         """All are single texts."""

@@ -8,16 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import MASK, TYPE_IDS, WEIGHTS, WORD_IDS
+from albert_tf.constants import HEAD_TAIL, INPUT_MASK, MEAN_WINDOW, TYPE_IDS, WEIGHTS, WINDOWS, WORD_IDS
 from albert_tf.recipes import LongTexts
-from albert_tf.tasks.examples.rows import TokenRows, check_length
-from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.offsets import rows_of
-from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans
-from albert_tf.tokenizers.windows import Windows, sliding_windows
-from albert_tf.utils.choices import HEAD_TAIL, MEAN_WINDOW, WINDOWS
+from albert_tf.tasks.examples import TokenizedExamples, check_length
+from albert_tf.text.offsets import rows_of
+from albert_tf.text.packing import Windows, mask_and_type_ids, pack, pack_spans, sliding_windows
+from albert_tf.text.text_tokenizer import InputFormat
 
-HEAD = 4  # a fourth of what stays is the head: 128 tokens of 510
+HEAD_SHARE = 4  # a fourth of what stays is the head: 128 tokens of 510
 
 
 def head_and_tail(tokens: tf.RaggedTensor, budget: int) -> tf.RaggedTensor:
@@ -25,7 +23,7 @@ def head_and_tail(tokens: tf.RaggedTensor, budget: int) -> tf.RaggedTensor:
 
     Source: Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", §5.3.1.
     """
-    head, splits = -(-budget // HEAD), tf.cast(tokens.row_splits, tf.int64)
+    head, splits = -(-budget // HEAD_SHARE), tf.cast(tokens.row_splits, tf.int64)
     rows = rows_of(splits)  # [T]
     places = tf.range(splits[-1])
     is_head = places - tf.gather(splits, rows) < head
@@ -35,7 +33,9 @@ def head_and_tail(tokens: tf.RaggedTensor, budget: int) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_splits(tf.boolean_mask(tokens.values, is_kept), splits, validate=False)
 
 
-def in_windows(rows: TokenRows, seq_length: int, settings: LongTexts) -> tuple[TokenRows, np.ndarray]:
+def in_windows(
+    rows: TokenizedExamples, seq_length: int, settings: LongTexts
+) -> tuple[TokenizedExamples, np.ndarray]:
     """Rows of texts as rows of their windows, and the text of each, int32 [W].
 
     Each has the label of its text, and a weight in the loss with which all windows of a text count as one.
@@ -65,13 +65,13 @@ def window_inputs(
     The inputs are those of whole texts, of any length, int32 [B, S] each.
     """
     specials = input_format.num_special_tokens(1)
-    lengths = tf.maximum(tf.reduce_sum(inputs[MASK], axis=1) - specials, 0)  # [B]
+    lengths = tf.maximum(tf.reduce_sum(inputs[INPUT_MASK], axis=1) - specials, 0)  # [B]
     rows, _, starts, lengths = _windows(lengths, seq_length, specials, settings)
-    starts += rows * tf.shape(inputs[MASK])[1] + len(input_format.start)
+    starts += rows * tf.shape(inputs[INPUT_MASK])[1] + len(input_format.start)
     tokens = tf.reshape(inputs[WORD_IDS], [-1])
     word_ids = pack_spans(tokens, [starts], [lengths], seq_length, input_format)
     mask, type_ids = mask_and_type_ids([lengths], seq_length, input_format)
-    return {WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, rows
+    return {WORD_IDS: word_ids, INPUT_MASK: mask, TYPE_IDS: type_ids}, rows
 
 
 def text_inputs(
@@ -87,7 +87,9 @@ def text_inputs(
     return pack(segments, seq_length, input_format)
 
 
-def pooled(logits: tf.Tensor, rows: tf.Tensor, count: tf.Tensor | int, settings: LongTexts) -> tf.Tensor:
+def pool_windows(
+    logits: tf.Tensor, rows: tf.Tensor, count: tf.Tensor | int, settings: LongTexts
+) -> tf.Tensor:
     """Logits of windows [W, K], each of the text `rows` [W] says, as those of so many texts, [count, K]."""
     is_mean = settings.window_pooling == MEAN_WINDOW
     pool = tf.math.unsorted_segment_mean if is_mean else tf.math.unsorted_segment_max

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import END_POSITIONS, IS_IMPOSSIBLE, LABELS, MASK, START_POSITIONS, WEIGHTS
-from albert_tf.models.losses import Term, classification_term, cross_entropy
+from albert_tf.constants import (
+    END_POSITIONS,
+    INPUT_MASK,
+    IS_IMPOSSIBLE,
+    LABELS,
+    START_POSITIONS,
+    WEIGHTS,
+    Tensors,
+)
+from albert_tf.models.loss_sums import LossSum, classification_loss_sum, cross_entropy
 
-Tensors = Mapping[str, tf.Tensor]
 
-
-class LossPart(NamedTuple):
+class LossSpec(NamedTuple):
     """One term of a loss.
 
     Labels in a batch are [...] of a mask [..., S], or [..., C, S] of multiple choice, or [..., S] of tokens.
     An axis of microbatches may be in front.
     """
 
-    term: Callable[[Tensors, Tensors, tf.Tensor], Term]  # of the model's outputs, the batch and the weights
+    term: Callable[
+        [Tensors, Tensors, tf.Tensor], LossSum
+    ]  # of the model's outputs, the batch and the weights
     labels: str  # their name in a batch
     has_sets: bool = False  # True if the labels have one more axis, the classes
 
@@ -30,7 +38,7 @@ class LossPart(NamedTuple):
 
         None is an integer below 0, or where no token is.
         """
-        labels, mask = batch[self.labels], batch[MASK]
+        labels, mask = batch[self.labels], batch[INPUT_MASK]
         if self.has_sets:
             labels = labels[..., 0]
         counted = tf.reduce_any(mask > 0, axis=list(range(labels.shape.rank, mask.shape.rank)))
@@ -39,13 +47,13 @@ class LossPart(NamedTuple):
         return tf.cast(counted, tf.float32) * batch.get(WEIGHTS, 1.0)
 
 
-def label_term(
+def label_loss_sum(
     outputs: Tensors,
     batch: Tensors,
     weights: tf.Tensor,
     class_weights: Sequence[float] | None = None,
     smoothing: float = 0.0,
-) -> Term:
+) -> LossSum:
     """Softmax cross-entropy of `logits` [B, C] or [B, S, C].
 
     Each loss is multiplied by the weight of its label, of [C], which the weight of the term does not tell: as
@@ -59,12 +67,12 @@ def label_term(
             losses = (1 - smoothing) * losses + smoothing * evenly
         return losses if class_weights is None else losses * tf.gather(class_weights, labels)
 
-    return classification_term(outputs["logits"], batch[LABELS], weights, losses_of)
+    return classification_loss_sum(outputs["logits"], batch[LABELS], weights, losses_of)
 
 
-def multi_label_term(
+def multi_label_loss_sum(
     outputs: Tensors, batch: Tensors, weights: tf.Tensor, class_weights: Sequence[float] | None = None
-) -> Term:
+) -> LossSum:
     """Sigmoid cross-entropy of `logits` [B, K], the mean over the labels; correct where all are.
 
     The weights, [K], are those of texts that have a label, against 1 of those that have it not.
@@ -79,15 +87,18 @@ def multi_label_term(
     return _term(losses, hits, weights)
 
 
-def score_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
+def score_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
     """Squared error of `logits` [B, 1]. Nothing is right or wrong: `correct` is not a number."""
     errors = outputs["logits"][:, 0] - tf.where(weights > 0, batch[LABELS], 0.0)
     return _term(tf.square(errors), None, weights)
 
 
-def exits_term(
-    term: Callable[[Tensors, Tensors, tf.Tensor], Term], outputs: Tensors, batch: Tensors, weights: tf.Tensor
-) -> Term:
+def exits_loss_sum(
+    term: Callable[[Tensors, Tensors, tf.Tensor], LossSum],
+    outputs: Tensors,
+    batch: Tensors,
+    weights: tf.Tensor,
+) -> LossSum:
     """The mean of a term over the layers of `exit_logits` [B, L, …], weighted by their numbers from 1.
 
     What is correct is by the last layer.
@@ -99,7 +110,7 @@ def exits_term(
     return terms[-1]._replace(loss=loss / sum(range(len(layers) + 1)))
 
 
-def span_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
+def span_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
     """Mean of the cross-entropies of start and end; correct where both are.
 
     Source: google-research/albert, run_squad_v1.py and run_squad_v2.py.
@@ -112,7 +123,7 @@ def span_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
     return _term(tf.add_n(losses) / 2, hits[0] & hits[1], weights)
 
 
-def answer_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
+def answer_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
     """Half of the sigmoid cross-entropy of `no_answer_logits` [B].
 
     Source: google-research/albert, run_squad_v2.py, which halves it to be of the size of the span's.
@@ -122,17 +133,17 @@ def answer_term(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Term:
     return _term(losses / 2, (logits > 0) == (labels > 0), weights)
 
 
-def _term(losses: tf.Tensor, hits: tf.Tensor | None, weights: tf.Tensor) -> Term:
+def _term(losses: tf.Tensor, hits: tf.Tensor | None, weights: tf.Tensor) -> LossSum:
     """Sums of losses and hits, [B] each."""
-    return Term(
+    return LossSum(
         loss=tf.reduce_sum(weights * losses),
         correct=tf.constant(np.nan) if hits is None else tf.reduce_sum(tf.where(hits, weights, 0)),
         weight=tf.reduce_sum(weights),
     )
 
 
-LABEL = {"label": LossPart(label_term, LABELS)}
-MULTI_LABEL = {"label": LossPart(multi_label_term, LABELS, has_sets=True)}
-SCORE = {"score": LossPart(score_term, LABELS)}
-SPAN = {"span": LossPart(span_term, START_POSITIONS)}
-ANSWER = {**SPAN, "answer": LossPart(answer_term, IS_IMPOSSIBLE)}
+LABEL = {"label": LossSpec(label_loss_sum, LABELS)}
+MULTI_LABEL = {"label": LossSpec(multi_label_loss_sum, LABELS, has_sets=True)}
+SCORE = {"score": LossSpec(score_loss_sum, LABELS)}
+SPAN = {"span": LossSpec(span_loss_sum, START_POSITIONS)}
+ANSWER = {**SPAN, "answer": LossSpec(answer_loss_sum, IS_IMPOSSIBLE)}

@@ -7,22 +7,21 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import WORD_IDS
-from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.kind import Arrays, Kind, Tensors
+from albert_tf.constants import WORD_IDS, Tensors
+from albert_tf.errors import InputError, shorten
+from albert_tf.tasks.records import TextRecord
 from albert_tf.tasks.serving import Served, Signature, encoder_signatures, text_spec, without_padding
-from albert_tf.tokenizers.base import ensure_text_batch
-from albert_tf.tokenizers.given import check_text
-from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
-from albert_tf.tokenizers.offsets import edges, rows_of
-from albert_tf.tokenizers.packing import pack
-from albert_tf.utils.errors import InputError, shown
+from albert_tf.tasks.task import Arrays, Task
+from albert_tf.text.offsets import edges, rows_of
+from albert_tf.text.packing import pack
+from albert_tf.text.text_tokenizer import check_text, ensure_text_batch
+from albert_tf.text.tokenizer import TextTokenizer, Vocabulary
 
-MASK = "[MASK]"  # in a text, whatever its tokenizer calls the token
+MASK_TOKEN = "[MASK]"  # in a text, whatever its tokenizer calls the token
 _OF_ROBERTA = "<mask>"  # the same
 
 
-def answer_table(vocabulary: TokenIds, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
+def answer_table(vocabulary: Vocabulary, vocab_size: int) -> tuple[np.ndarray, np.ndarray]:
     """The text of each token id as an answer, string [V], and whether it may be one, bool [V].
 
     Of the vocab_size rows of a model's embeddings the vocabulary may use fewer. Special ids and those beyond
@@ -41,8 +40,8 @@ def tokens_with_masks(text: tf.Tensor, tokenizer: TextTokenizer) -> tf.RaggedTen
     """
     vocabulary = tokenizer.vocabulary
     if vocabulary.texts[vocabulary.special_ids.mask] == _OF_ROBERTA:
-        text = tf.strings.regex_replace(text, _OF_ROBERTA, MASK)
-    parts = tf.strings.split(text, MASK)  # [B, (parts)]
+        text = tf.strings.regex_replace(text, _OF_ROBERTA, MASK_TOKEN)
+    parts = tf.strings.split(text, MASK_TOKEN)  # [B, (parts)]
     rows = rows_of(parts.row_splits)  # [parts]
     is_first, is_last = edges(rows)
     stripped = tf.strings.regex_replace(parts.flat_values, r"\s+\z", "")
@@ -76,7 +75,7 @@ def mask_positions(word_ids: tf.Tensor, mask_id: int) -> tuple[tf.Tensor, tf.Ten
     return tf.where(columns < length, columns, 0), columns < length
 
 
-class MaskedWords(Kind):
+class MaskedWords(Task):
     """Answered by the head of pre-training; it is not fine-tuned."""
 
     name = "fill_mask"
@@ -112,21 +111,23 @@ class MaskedWords(Kind):
                 "scores": tf.where(is_mask, best.values, 0),
             }
 
-        request = Signature(fill_mask, {"text": [f"The water is {MASK}."]})
+        request = Signature(fill_mask, {"text": [f"The water is {MASK_TOKEN}."]})
         return {**encoder_signatures(served), "fill_mask": request}
 
     def read(self, value: Any, where: str) -> TextRecord:
         """A text with masks in it."""
-        text = check_text(value, where).replace(_OF_ROBERTA, MASK)
-        if MASK not in text:
-            raise InputError(f"{where}={shown(text)} has no {MASK}: it stands for what is to be filled in")
+        text = check_text(value, where).replace(_OF_ROBERTA, MASK_TOKEN)
+        if MASK_TOKEN not in text:
+            raise InputError(
+                f"{where}={shorten(text)} has no {MASK_TOKEN}: it stands for what is to be filled in"
+            )
         return TextRecord(where, 1, where, text, None, None)
 
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[Any]:
         """The likeliest tokens of the one mask, or a list of them for each of several."""
-        masks = record.text.count(MASK)
+        masks = record.text.count(MASK_TOKEN)
         if np.count_nonzero(outputs["tokens"][:, 0] != b"") < masks:
-            raise InputError(f"{record.file}: a {MASK} stands after the tokens that are read")
+            raise InputError(f"{record.file}: a {MASK_TOKEN} stands after the tokens that are read")
         filled = []
         for found in zip(outputs["tokens"][:masks], outputs["scores"][:masks], strict=True):
             best = list(zip(*found, strict=True))[:top_k]

@@ -8,19 +8,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.reports.content import Report
-from albert_tf.tasks.classification import TextKind, TextRecords, label_scores, likeliest, shown_inputs
-from albert_tf.tasks.examples.records import TextRecord, label_ids, label_set, same_label
-from albert_tf.tasks.kind import Arrays, Prediction, TaskConfig, Tensors
+from albert_tf.constants import Tensors
+from albert_tf.errors import InputError
+from albert_tf.report import Report
+from albert_tf.tasks.classification import TextRecords, TextTask, format_inputs, label_scores, most_likely
+from albert_tf.tasks.label_report import multi_label_report
 from albert_tf.tasks.losses import MULTI_LABEL
-from albert_tf.tasks.metrics.label_report import multi_label_report
-from albert_tf.tasks.metrics.labels import multi_label_scores
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.metrics import multi_label_scores
+from albert_tf.tasks.records import TextRecord, label_ids, label_set, same_label
+from albert_tf.tasks.task import Arrays, Prediction, TaskConfig
 
 THRESHOLD = 0.5  # probability from which on a text has a label
 
 
-class MultiLabel(TextKind):
+class MultiLabel(TextTask):
     """Any number of labels a text: a sigmoid for each."""
 
     name = "multi_label"
@@ -76,7 +77,7 @@ class MultiLabel(TextKind):
         for row, found in zip(predicted, predictions, strict=True):
             row[found.chosen] = True
         scores, right = np.stack([found.scores for found in predictions]), self.targets(records) > 0
-        return multi_label_report(self.labels, right, predicted, scores, shown_inputs(records))
+        return multi_label_report(self.labels, right, predicted, scores, format_inputs(records))
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""
@@ -85,4 +86,4 @@ class MultiLabel(TextKind):
     def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
         """The labels of the text, the likeliest first; with `top_k` so many, whatever their probability."""
         count = int(outputs["is_label"].sum()) if top_k is None else top_k
-        return likeliest(outputs)[:count]
+        return most_likely(outputs)[:count]

@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import LABELS, MASK
-from albert_tf.reports.content import Report
-from albert_tf.tasks.examples.records import ChoiceRecord
-from albert_tf.tasks.examples.rows import Spans, TokenRows, check_length, joined, row_lengths, tokenised
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, Prediction, TaskConfig, Tensors
+from albert_tf.constants import INPUT_MASK, LABELS, Tensors
+from albert_tf.errors import InputError, shorten
+from albert_tf.report import Report
+from albert_tf.tasks.examples import (
+    TokenizedExamples,
+    TokenizedTexts,
+    check_length,
+    concat_rows,
+    row_lengths,
+    tokenize_texts,
+)
+from albert_tf.tasks.label_report import label_report
 from albert_tf.tasks.losses import LABEL
-from albert_tf.tasks.metrics.label_report import label_report
-from albert_tf.tasks.metrics.labels import accuracy
+from albert_tf.tasks.metrics import accuracy
+from albert_tf.tasks.records import ChoiceRecord
 from albert_tf.tasks.serving import (
     EARLY_EXIT,
     EXAMPLE_PATIENCE,
@@ -24,12 +31,10 @@ from albert_tf.tasks.serving import (
     Signature,
     text_spec,
 )
-from albert_tf.tokenizers.base import TAIL
-from albert_tf.tokenizers.given import check_text
-from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.kinds import TextTokenizer
-from albert_tf.tokenizers.offsets import rows_of
-from albert_tf.utils.errors import InputError, shown
+from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
+from albert_tf.text.offsets import rows_of
+from albert_tf.text.text_tokenizer import TAIL, InputFormat, check_text
+from albert_tf.text.tokenizer import TextTokenizer
 
 ChoiceRecords = Sequence[ChoiceRecord]
 
@@ -71,7 +76,7 @@ def choice_spans(
     questions: tf.RaggedTensor,
     seq_length: int,
     input_format: InputFormat,
-) -> tuple[Spans, tf.Tensor]:
+) -> tuple[TokenizedTexts, tf.Tensor]:
     """`[CLS] context [SEP] question + option [SEP]` of R options, and the tokens that did not fit, int32 [R].
 
     Tokens of different contexts are int32 [U, (tokens)], the number of each option's context is int32 [R],
@@ -84,13 +89,13 @@ def choice_spans(
     lengths = tf.stack([context_lengths, row_lengths(questions)], axis=1)  # [R, 2]
     budget = seq_length - input_format.num_special_tokens(2)
     kept = tf.stack(choice_lengths(lengths[:, 0], lengths[:, 1], budget), axis=1)
-    tokens, (context_starts, question_starts) = joined([contexts, questions])
+    tokens, (context_starts, question_starts) = concat_rows([contexts, questions])
     question_starts += tf.cast(lengths[:, 1] - kept[:, 1], tf.int64)
     starts = tf.stack([tf.gather(context_starts, context_of), question_starts], axis=1)
-    return Spans(tokens, starts, kept), tf.reduce_sum(lengths - kept, axis=1)
+    return TokenizedTexts(tokens, starts, kept), tf.reduce_sum(lengths - kept, axis=1)
 
 
-class MultipleChoice(FinetunedKind):
+class MultipleChoice(FinetuningTask):
     """Questions with options, of which each has the model's number or fewer."""
 
     name = "multiple_choice"
@@ -123,9 +128,11 @@ class MultipleChoice(FinetunedKind):
             return tokenizer(tokenizer.shorten_text(question_with_option(*texts), LONGEST_QUESTION, TAIL))
 
         spans, dropped = choice_spans(
-            tokenised(lambda text: tokenizer(tokenizer.shorten_text(text, self.seq_length)), list(numbers)),
+            tokenize_texts(
+                lambda text: tokenizer(tokenizer.shorten_text(text, self.seq_length)), list(numbers)
+            ),
             np.repeat([numbers[record.context] for record in records], counts),
-            tokenised(question_tokens, *zip(*pairs, strict=True)),
+            tokenize_texts(question_tokens, *zip(*pairs, strict=True)),
             self.seq_length,
             input_format,
         )
@@ -140,7 +147,7 @@ class MultipleChoice(FinetunedKind):
         starts, lengths, lost = fill(spans.starts, -1), fill(spans.lengths, 0), fill(dropped, 0)
         tokens, lost = spans.tokens.numpy(), lost.sum(axis=1, dtype=np.int64)
         features = {LABELS: np.array([_right_option(r) for r in records], np.int32)} if is_labelled else {}
-        rows = TokenRows(tokens, starts, lengths, features, tokenizer.vocabulary, dropped=lost)
+        rows = TokenizedExamples(tokens, starts, lengths, features, tokenizer.vocabulary, dropped=lost)
         return Examples(records, rows)
 
     def check(self, records: ChoiceRecords) -> None:
@@ -203,7 +210,7 @@ class MultipleChoice(FinetunedKind):
             spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
             inputs = served.packed(spans)
             is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]
-            outputs = served.outputs({**inputs, MASK: inputs[MASK] * is_option}, patience)
+            outputs = served.outputs({**inputs, INPUT_MASK: inputs[INPUT_MASK] * is_option}, patience)
             logits = tf.reshape(outputs["logits"], [-1, count])  # of [B·C, 1]
             best = {
                 "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
@@ -228,7 +235,7 @@ class MultipleChoice(FinetunedKind):
         context, question = self.fields(value, ("context", "question"), where)
         options = value.get("options")
         if isinstance(options, str) or not isinstance(options, Sequence):
-            raise InputError(f"{where}['options']={shown(options)} is not a list of texts")
+            raise InputError(f"{where}['options']={shorten(options)} is not a list of texts")
         texts = tuple(check_text(option, f"{where}['options'][{n}]") for n, option in enumerate(options))
         if "" in texts:
             raise InputError(f"{where}['options'][{texts.index('')}] is empty: leave it out")

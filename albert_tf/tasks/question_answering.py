@@ -1,4 +1,4 @@
-"""Question answering: a question on a context of any length to a span of it, or to none."""
+"""Question answering: windows of a context, the best spans, answers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,147 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.features import MASK
-from albert_tf.models.compiled import in_blocks
-from albert_tf.models.spans import IMPOSSIBLE, Answers, Candidates, labeler_candidates
+from albert_tf.constants import END_POSITIONS, INPUT_MASK, IS_IMPOSSIBLE, START_POSITIONS, Tensors
+from albert_tf.errors import InputError
+from albert_tf.models.answer_spans import (
+    IMPOSSIBLE,
+    BestAnswers,
+    Candidates,
+    best_answers,
+    best_context,
+    labeler_candidates,
+    possible_positions,
+)
+from albert_tf.models.compiled_encoder import in_blocks
 from albert_tf.recipes import QuestionSettings
-from albert_tf.reports.content import Report
-from albert_tf.tasks.examples.records import QuestionRecord
-from albert_tf.tasks.examples.rows import characters, check_length, token_rows, tokenised, utf8
-from albert_tf.tasks.kind import Arrays, Examples, FinetunedKind, TaskConfig, Tensors, to_length
+from albert_tf.report import Report
+from albert_tf.settings import unflatten_record
+from albert_tf.tasks.examples import (
+    TokenizedTexts,
+    characters,
+    check_length,
+    concat_rows,
+    row_lengths,
+    tokenize_examples,
+    tokenize_texts,
+    utf8,
+)
 from albert_tf.tasks.losses import ANSWER, SPAN
-from albert_tf.tasks.metrics.answer_report import answer_report
-from albert_tf.tasks.metrics.squad import answer_metrics
-from albert_tf.tasks.question_windows import Contexts, QuestionWindows, question_windows
+from albert_tf.tasks.other_reports import answer_report
+from albert_tf.tasks.records import QuestionRecord
 from albert_tf.tasks.serving import Served, Signature, text_spec
-from albert_tf.tokenizers.base import ensure_text_batch
-from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.kinds import TextTokenizer
-from albert_tf.utils.records import from_flat
+from albert_tf.tasks.squad_metrics import answer_metrics
+from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, TaskConfig, to_length
+from albert_tf.text.packing import Windows, sliding_windows
+from albert_tf.text.text_tokenizer import InputFormat, ensure_text_batch
+from albert_tf.text.tokenizer import TextTokenizer
+
+
+class Contexts(NamedTuple):
+    """Different contexts and their tokens."""
+
+    text: tf.Tensor  # string [U]
+    tokens: tf.RaggedTensor  # int32 [U, (tokens)]
+    starts: tf.RaggedTensor  # first byte of each token, int64 [U, (tokens)]
+    ends: tf.RaggedTensor  # byte after its last
+
+
+class QuestionWindows(NamedTuple):
+    """Questions with windows of their contexts, `[CLS] question [SEP] window [SEP]`."""
+
+    spans: TokenizedTexts  # of W windows
+    windows: Windows  # whose rows are questions
+    columns: tf.Tensor  # of the first token of each window in its input, int32 [W, 1]
+    splits: tf.Tensor  # first window of each question, and the number of windows, int32 [Q + 1]
+    contexts: Contexts
+    context_of: tf.Tensor  # number of each question's context, int32 [Q]
+    settings: QuestionSettings
+
+    def answers(self, number: tf.Tensor, candidates: Candidates, seq_length: tf.Tensor | int) -> BestAnswers:
+        """The best answers to the question of a number, int32 [], of the candidates of all windows, [W, C].
+
+        seq_length is that of a window, S.
+        """
+        of_question = slice(self.splits[number], self.splits[number + 1])
+        candidates = Candidates(*(values[of_question] for values in candidates))
+        first_tokens = self.windows.starts[of_question]
+        places = tf.range(seq_length) - self.columns[of_question]  # [W, S], in the window
+        in_context = (places >= 0) & (places < self.windows.lengths[of_question][:, tf.newaxis])
+        is_best = best_context(in_context, first_tokens, tf.zeros_like(first_tokens))
+        counts = possible_positions(candidates, in_context, is_best, self.settings.max_answer_length)
+        context = self.context_of[number]
+        bounds = (of[context] for of in (self.contexts.starts, self.contexts.ends))
+        starts, ends = (tf.concat([values, [0]], axis=0) for values in bounds)  # [T + 1]
+        tokens = tf.clip_by_value(first_tokens[:, tf.newaxis] + places, 0, tf.size(starts) - 1)  # [W, S]
+        starts, ends = tf.gather(starts, tokens), tf.gather(ends, tokens)  # [W, S]
+        text, n_best = self.contexts.text[context], self.settings.n_best
+        return best_answers(candidates, counts, starts, ends, text, n_best)
+
+    def labels(self, records: Sequence[QuestionRecord]) -> dict[str, np.ndarray]:
+        """Labels of windows, [W] each: positions of the first and last token of answers.
+
+        A window without the whole of the first annotated answer has none, and positions of 0.
+
+        Note: answers are found by byte offsets and not by an alignment of characters, which loses some.
+        """
+        starts, ends = (
+            np.split(of.values.numpy(), of.row_splits.numpy()[1:-1])
+            for of in (self.contexts.starts, self.contexts.ends)
+        )
+        pairs = zip(records, self.context_of.numpy(), strict=True)
+        spans = np.array([_answer_span(record, starts[n], ends[n]) for record, n in pairs])  # [Q, 2]
+        rows, _, firsts, lengths = (values.numpy() for values in self.windows)
+        spans = spans[rows] - firsts[:, np.newaxis]  # [W, 2], tokens of windows
+        is_inside = (spans[:, 0] >= 0) & (spans[:, 1] < lengths)
+        positions = np.where(is_inside[:, np.newaxis], spans + self.columns.numpy(), 0).astype(np.int32)
+        return {
+            START_POSITIONS: positions[:, 0],
+            END_POSITIONS: positions[:, 1],
+            IS_IMPOSSIBLE: (~is_inside).astype(np.int32),
+        }
+
+
+def question_windows(
+    questions: tf.RaggedTensor,
+    contexts: Contexts,
+    context_of: tf.Tensor,
+    seq_length: int,
+    settings: QuestionSettings,
+    input_format: InputFormat,
+) -> QuestionWindows:
+    """The inputs of a model for questions, int32 [Q, (tokens)]; seq_length is that of the longest.
+
+    Source: google-research/albert, `convert_examples_to_features` in squad_utils.py.
+    """
+    question_lengths = tf.minimum(row_lengths(questions), settings.max_query_length)  # [Q]
+    context_lengths = tf.gather(row_lengths(contexts.tokens), context_of)  # [Q]
+    budgets = seq_length - input_format.num_special_tokens(2) - question_lengths  # [Q]
+    windows = sliding_windows(context_lengths, budgets, settings.doc_stride)
+    tokens, (question_starts, context_starts) = concat_rows([questions, contexts.tokens])
+    starts = [
+        tf.gather(question_starts, windows.rows),
+        tf.gather(context_starts, tf.gather(context_of, windows.rows)) + tf.cast(windows.starts, tf.int64),
+    ]
+    lengths = [tf.gather(question_lengths, windows.rows), windows.lengths]
+    (_, columns), _ = input_format.bounds(lengths)
+    splits = tf.searchsorted(windows.rows, tf.range(tf.size(context_of) + 1))
+    spans = TokenizedTexts(tokens, tf.stack(starts, axis=1), tf.stack(lengths, axis=1))
+    return QuestionWindows(spans, windows, columns[:, tf.newaxis], splits, contexts, context_of, settings)
+
+
+def _answer_span(record: QuestionRecord, starts: np.ndarray, ends: np.ndarray) -> tuple[int, int]:
+    """First and last token of a question's first answer in its context; -1 where it has none."""
+    if not record.answers:
+        return -1, -1
+    text, start = record.answers[0]
+    before = record.context[:start] + text[: len(text) - len(text.lstrip())]
+    begin = len(utf8(before))
+    first = int(np.searchsorted(ends, begin, side="right"))
+    last = int(np.searchsorted(starts, begin + len(utf8(text.strip())), side="left")) - 1
+    if first > last:
+        raise InputError(f"{record.where}: no token is left of the answer {text!r}")
+    return first, last
+
 
 CONTEXTS_AT_ONCE = 64
 NO_ANSWER = "no_answer_logits"
@@ -54,7 +178,7 @@ class AnswerPrediction(NamedTuple):
         return "" if self.null_odds is not None and self.null_odds > threshold else self.answers[0].text
 
 
-class QuestionAnswering(FinetunedKind):
+class QuestionAnswering(FinetuningTask):
     """Spans of contexts; with answerability there may be no answer."""
 
     name = "question_answering"
@@ -67,7 +191,7 @@ class QuestionAnswering(FinetunedKind):
     def __init__(self, config: TaskConfig):
         super().__init__(config)
         self.answerability: bool = config.get("answerability", False)
-        self.settings = from_flat(QuestionSettings, config)
+        self.settings = unflatten_record(QuestionSettings, config)
         self.losses = ANSWER if self.answerability else SPAN
         # Training knows the true start of an answer, prediction the likeliest.
         self.has_evaluation_loss = not self.answerability
@@ -83,8 +207,8 @@ class QuestionAnswering(FinetunedKind):
         input_format = tokenizer.vocabulary.input_format
         check_length("seq_length", self.seq_length, self._shortest(input_format))
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
-        found = tokenised(tokenizer.tokenize_with_offsets, list(numbers), at_once=CONTEXTS_AT_ONCE)
-        questions = tokenised(
+        found = tokenize_texts(tokenizer.tokenize_with_offsets, list(numbers), at_once=CONTEXTS_AT_ONCE)
+        questions = tokenize_texts(
             lambda text: tokenizer(tokenizer.shorten_text(text, self.settings.max_query_length)),
             [record.question for record in records],
         )
@@ -96,7 +220,7 @@ class QuestionAnswering(FinetunedKind):
             )
         features = windows.labels(records) if is_labelled else {}
         numbers = windows.windows.rows.numpy()
-        rows = token_rows(windows.spans, tokenizer.vocabulary, features, records=numbers)
+        rows = tokenize_examples(windows.spans, tokenizer.vocabulary, features, records=numbers)
         return Examples(records, rows, windows)
 
     def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
@@ -105,7 +229,7 @@ class QuestionAnswering(FinetunedKind):
         Note: padding is never among the likeliest starts and ends, as it can be in google-research/albert, so
         that the n best answers do not depend on how much of it there is.
         """
-        mask = batch[MASK]
+        mask = batch[INPUT_MASK]
         if not self.answerability:
             mask = to_length(mask, self.seq_length)
             outputs = {name: to_length(of, self.seq_length, IMPOSSIBLE) for name, of in outputs.items()}
@@ -125,7 +249,7 @@ class QuestionAnswering(FinetunedKind):
             candidates = Candidates(*(tf.constant(outputs[name]) for name in Candidates._fields))
 
             @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
-            def best(number: tf.Tensor) -> Answers:
+            def best(number: tf.Tensor) -> BestAnswers:
                 return questions.answers(number, candidates, self.seq_length)
 
             for number in range(len(splits) - 1):
@@ -173,7 +297,7 @@ class QuestionAnswering(FinetunedKind):
         count = min(served.top_k, self.settings.n_best)
 
         def candidates(inputs: Tensors) -> tuple[Candidates, tf.Tensor]:
-            return self._candidates(served.outputs(inputs), inputs[MASK])
+            return self._candidates(served.outputs(inputs), inputs[INPUT_MASK])
 
         @tf.function(input_signature=[text_spec("question"), text_spec("context")])
         def answer(question: tf.Tensor, context: tf.Tensor) -> Tensors:
@@ -189,7 +313,7 @@ class QuestionAnswering(FinetunedKind):
             inputs = served.packed(windows.spans, shortest)
             dtypes = Candidates(tf.int32, tf.int32, tf.float32, tf.float32), tf.float32
             found, no_answer = in_blocks(candidates, inputs, dtypes)
-            length = tf.shape(inputs[MASK])[1]
+            length = tf.shape(inputs[INPUT_MASK])[1]
 
             def best(number: tf.Tensor) -> dict[str, tf.Tensor]:
                 answers = windows.answers(number, found, length)

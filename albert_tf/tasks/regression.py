@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.reports.content import Report
-from albert_tf.tasks.classification import TextKind, TextRecords, shown_inputs
-from albert_tf.tasks.examples.records import TextRecord, scores
-from albert_tf.tasks.kind import Arrays, Prediction, Tensors
+from albert_tf.constants import Tensors
+from albert_tf.report import Report
+from albert_tf.tasks.classification import TextRecords, TextTask, format_inputs
 from albert_tf.tasks.losses import SCORE
-from albert_tf.tasks.metrics.labels import correlations
-from albert_tf.tasks.metrics.number_report import number_report
+from albert_tf.tasks.metrics import correlations
+from albert_tf.tasks.other_reports import number_report
+from albert_tf.tasks.records import TextRecord, scores
+from albert_tf.tasks.task import Arrays, Prediction
 
 
-class Regression(TextKind):
+class Regression(TextTask):
     """A number for each text, by a classifier with one logit."""
 
     name = "regression"
@@ -52,7 +53,7 @@ class Regression(TextKind):
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`number_report` of the texts."""
         predicted = [float(found.value) for found in predictions]
-        return number_report(scores(records), predicted, shown_inputs(records))
+        return number_report(scores(records), predicted, format_inputs(records))
 
     def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`score` float32 [B]."""

@@ -8,19 +8,15 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.features import MASK, TYPE_IDS, WORD_IDS
+from albert_tf.constants import INPUT_MASK, TRUNCATE, TYPE_IDS, WORD_IDS, Tensors
+from albert_tf.errors import InputError
+from albert_tf.models.early_exit import call_with_early_exit
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
-from albert_tf.models.exits import call_with_patience
 from albert_tf.models.padding import skip_padding
-from albert_tf.tasks.examples.rows import Spans
-from albert_tf.tokenizers.base import ensure_text_batch
-from albert_tf.tokenizers.input_format import InputFormat
-from albert_tf.tokenizers.kinds import TextTokenizer
-from albert_tf.tokenizers.packing import mask_and_type_ids, pack, pack_spans
-from albert_tf.utils.choices import TRUNCATE
-from albert_tf.utils.errors import InputError
-
-Tensors = Mapping[str, tf.Tensor]
+from albert_tf.tasks.examples import TokenizedTexts
+from albert_tf.text.packing import mask_and_type_ids, pack, pack_spans
+from albert_tf.text.text_tokenizer import InputFormat, ensure_text_batch
+from albert_tf.text.tokenizer import TextTokenizer
 
 # What a request that names no signature gets, and what converters to other runtimes look for.
 DEFAULT = "serving_default"
@@ -74,12 +70,12 @@ class Served(NamedTuple):
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""
         return without_padding(pack(self.tokens(*texts), self.seq_length, self.input_format))
 
-    def packed(self, spans: Spans, least: int = 1) -> dict[str, tf.Tensor]:
+    def packed(self, spans: TokenizedTexts, least: int = 1) -> dict[str, tf.Tensor]:
         """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
         starts, lengths = (tf.unstack(tf.cast(values, tf.int32), axis=1) for values in spans[1:])
         mask, type_ids = mask_and_type_ids(lengths, self.seq_length, self.input_format)
         word_ids = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
-        return without_padding({WORD_IDS: word_ids, MASK: mask, TYPE_IDS: type_ids}, least)
+        return without_padding({WORD_IDS: word_ids, INPUT_MASK: mask, TYPE_IDS: type_ids}, least)
 
     def encoded(self, inputs: Tensors) -> Tensors:
         """`pooled_output` and `sequence_output` of the encoder's inputs [B, S]; padding's mean nothing."""
@@ -90,7 +86,7 @@ class Served(NamedTuple):
     def outputs(self, inputs: Tensors, patience: tf.Tensor | None = None) -> Tensors:
         """The outputs of the model's head, of the encoder's inputs [B, S]; with patience `layers`, too."""
         if patience is not None:
-            return call_with_patience(self.model, inputs, patience)
+            return call_with_early_exit(self.model, inputs, patience)
         return self.model.head(inputs, self.encoded(inputs), None)
 
     @property
@@ -162,6 +158,6 @@ def encoder_signatures(served: Served) -> dict[str, Signature]:
 
 def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
     """The encoder's inputs [B, S] without the columns that are padding in every row, but so many at least."""
-    lengths = tf.reduce_sum(inputs[MASK], axis=1)  # [B]
+    lengths = tf.reduce_sum(inputs[INPUT_MASK], axis=1)  # [B]
     longest = tf.maximum(tf.reduce_max(lengths), least)  # of no rows: the lowest int
     return {name: tensor[:, :longest] for name, tensor in inputs.items()}

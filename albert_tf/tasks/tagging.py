@@ -9,31 +9,27 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
-from albert_tf.models.compiled import in_blocks
-from albert_tf.reports.content import Report
-from albert_tf.tasks.examples.records import TaggedRecord, TextRecord, label_ids, tag_names, tags_of
-from albert_tf.tasks.examples.rows import Spans, check_length, token_rows, tokenised, utf8
-from albert_tf.tasks.kind import (
-    Arrays,
-    Examples,
-    FinetunedKind,
-    Prediction,
-    TaskConfig,
-    Tensors,
-    to_length,
+from albert_tf.constants import SPACE_WORDS, WORDS, Tensors
+from albert_tf.errors import InputError, check_choice
+from albert_tf.models.compiled_encoder import in_blocks
+from albert_tf.report import Report
+from albert_tf.tasks.examples import (
+    TokenizedTexts,
+    check_length,
+    tokenize_examples,
+    tokenize_texts,
+    utf8,
 )
 from albert_tf.tasks.losses import LABEL
-from albert_tf.tasks.metrics.labels import accuracy, entity_scores, entity_spans, find_scheme
-from albert_tf.tasks.metrics.tag_report import tag_report
+from albert_tf.tasks.metrics import accuracy, entity_scores, entity_spans, find_scheme
+from albert_tf.tasks.other_reports import tag_report
+from albert_tf.tasks.records import TaggedRecord, TextRecord, label_ids, tag_names, tags_of
 from albert_tf.tasks.serving import Served, Signature, text_spec
-from albert_tf.tokenizers.base import ensure_text_batch
-from albert_tf.tokenizers.given import check_text, listed
-from albert_tf.tokenizers.kinds import TextTokenizer, TokenIds
-from albert_tf.tokenizers.offsets import rows_of
-from albert_tf.tokenizers.windows import word_windows, words_of
-from albert_tf.utils.checks import check_choice
-from albert_tf.utils.choices import SPACE_WORDS, WORDS
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig, to_length
+from albert_tf.text.offsets import rows_of
+from albert_tf.text.packing import word_windows, words_of
+from albert_tf.text.text_tokenizer import as_list, check_text, ensure_text_batch
+from albert_tf.text.tokenizer import TextTokenizer, Vocabulary
 
 TaggedRecords = Sequence[TaggedRecord]
 
@@ -57,7 +53,7 @@ def split_texts(texts: Sequence[str], words: str) -> list[WordsRecord]:
     ]
 
 
-def join_words(words: Sequence[str]) -> WordsRecord:
+def join_sentence(words: Sequence[str]) -> WordsRecord:
     """Words as they are, of a text that has a space between two of them."""
     ends = np.cumsum([len(word) + 1 for word in words], dtype=np.int64) - 1
     starts = ends - [len(word) for word in words]
@@ -74,13 +70,13 @@ def character_spans(text: str, starts: ArrayLike, ends: ArrayLike) -> np.ndarray
 class WordSpans(NamedTuple):
     """`[CLS] sentence [SEP]`; a sentence that is too long is cut before a word into several windows."""
 
-    spans: Spans  # of W windows
+    spans: TokenizedTexts  # of W windows
     first_tokens: tf.Tensor  # first token of each word, int64 [words]
     places: tf.Tensor  # window and column of that token, int64 [words, 2]
 
 
 def word_spans(
-    pieces: tf.RaggedTensor, sentences: tf.Tensor, seq_length: int, vocabulary: TokenIds
+    pieces: tf.RaggedTensor, sentences: tf.Tensor, seq_length: int, vocabulary: Vocabulary
 ) -> WordSpans:
     """The inputs of sentences.
 
@@ -95,7 +91,7 @@ def word_spans(
     # A word's window is the last one that begins at or before its first token.
     window = tf.searchsorted(starts, splits[:-1], side="right", out_type=tf.int64) - 1  # [words]
     column = splits[:-1] - tf.gather(starts, window) + len(input_format.start)
-    spans = Spans(tokens, starts[:, tf.newaxis], windows.lengths[:, tf.newaxis])
+    spans = TokenizedTexts(tokens, starts[:, tf.newaxis], windows.lengths[:, tf.newaxis])
     return WordSpans(spans, splits[:-1], tf.stack([window, column], axis=1))
 
 
@@ -116,7 +112,7 @@ def word_tokens(pieces: tf.RaggedTensor, unknown_id: int) -> tuple[tf.Tensor, tf
     return tf.where(is_unknown, unknown_id, tokens), splits
 
 
-class Tagging(FinetunedKind):
+class Tagging(FinetuningTask):
     """Named entities and other tags of words."""
 
     name = "tagging"
@@ -146,7 +142,9 @@ class Tagging(FinetunedKind):
         check_length("seq_length", self.seq_length, specials + 1)
         # There may be no words, and a last one too many is cheap.
         words = [*(word for record in records for word in record.words), ""]
-        pieces = tokenised(lambda word: tokenizer(tokenizer.shorten_text(word, self.seq_length)), words)[:-1]
+        pieces = tokenize_texts(lambda word: tokenizer(tokenizer.shorten_text(word, self.seq_length)), words)[
+            :-1
+        ]
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
         with tf.device("CPU:0"):
             sentences = tf.constant(sentences, tf.int64)
@@ -155,7 +153,7 @@ class Tagging(FinetunedKind):
         if is_labelled:
             tags = ((tag, record.where) for record in records for tag in tags_of(record))
             labels[first_tokens.numpy()] = label_ids(tags, self.labels)
-        rows = token_rows(spans, tokenizer.vocabulary, {}, token_labels=labels)
+        rows = tokenize_examples(spans, tokenizer.vocabulary, {}, token_labels=labels)
         return Examples(records, rows, places.numpy())
 
     def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
@@ -252,10 +250,10 @@ class Tagging(FinetunedKind):
         """A text, which is split into words, or a list of words, which stay as they are."""
         if not isinstance(value, list | tuple | np.ndarray):
             return TextRecord(where, 1, where, check_text(value, where), None, None)
-        words = [check_text(word, f"{where}[{number}]") for number, word in enumerate(listed(value))]
+        words = [check_text(word, f"{where}[{number}]") for number, word in enumerate(as_list(value))]
         if "" in words:
             raise InputError(f"{where}[{words.index('')}]='' is no word: leave it out")
-        return join_words(words)
+        return join_sentence(words)
 
     def check(self, records: Sequence[TextRecord | WordsRecord]) -> None:
         """Refuses texts among lists of words."""

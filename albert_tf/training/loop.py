@@ -13,15 +13,14 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.metrics_log import evaluated_steps
-from albert_tf.checkpoints.steps import delete_checkpoint, write_checkpoint
-from albert_tf.training.logbook import Interval, Logbook
-from albert_tf.training.phases import Phase, Training, TrainingState
-from albert_tf.training.preemption import PreemptionNotice
-from albert_tf.training.settings import is_due
-from albert_tf.training.strategies import hosts_of, over_hosts
-from albert_tf.utils.errors import WorkFailed
+from albert_tf.errors import WorkFailed
+from albert_tf.process import PreemptionNotice
+from albert_tf.runs.checkpoints import delete_checkpoint, write_checkpoint
+from albert_tf.runs.run_directory import RunDirectory, evaluated_steps
+from albert_tf.training.compute_settings import is_due
+from albert_tf.training.distribution import hosts_of, over_hosts
+from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
+from albert_tf.training.stages import Training, TrainingStage, TrainingState
 
 # Updates of float16 in a row whose gradients may be non-finite. Each halves the loss scale, which starts at
 # 2^15: what more than these does not help, another will not.
@@ -32,7 +31,7 @@ class TrainingFailed(WorkFailed):
     """Training cannot go on; the message says what to do."""
 
 
-def train_phase(run: RunDirectory, training: Training, phase: Phase, state: TrainingState) -> None:
+def train_phase(run: RunDirectory, training: Training, phase: TrainingStage, state: TrainingState) -> None:
     """Trains to the end of a phase, and leaves checkpoints and metrics in the run directory.
 
     The batches of `state` are drawn. Raises: as `trainer.train` does.
@@ -46,7 +45,7 @@ def train_phase(run: RunDirectory, training: Training, phase: Phase, state: Trai
     with contextlib.ExitStack() as stack:
         book = None
         if is_chief:
-            book = stack.enter_context(Logbook(run, state.steps_done, training.steps, until=phase.end))
+            book = stack.enter_context(MetricsLogger(run, state.steps_done, training.steps, until=phase.end))
         loop = _Loop(run, training, phase, state, book)
         notice = stack.enter_context(PreemptionNotice(loop.is_waiting, loop.save_updates))
         stack.callback(loop.profile, is_wanted=False)
@@ -74,13 +73,18 @@ class _Loop:
     """The parts of the loop, and what one leaves for the next; the host that writes has a logbook."""
 
     def __init__(
-        self, run: RunDirectory, training: Training, phase: Phase, state: TrainingState, book: Logbook | None
+        self,
+        run: RunDirectory,
+        training: Training,
+        phase: TrainingStage,
+        state: TrainingState,
+        book: MetricsLogger | None,
     ):
         self.run, self.training, self.phase, self.state, self.book = run, training, phase, state, book
         self.train_step = training.train_step(phase, state.feed, state.step)
         self.step = self.before = state.steps_done  # now, and before the last call
         self.failed = 0  # updates in a row
-        self.interval = Interval(training.metrics)
+        self.interval = MetricAccumulator(training.metrics)
         # Evaluations of earlier phases are of other networks or other text.
         self.best = training.best._replace(after=max((x.end for x in training.phases[:-1]), default=-1))
         self.is_profiling = self.is_evaluating = False
@@ -137,7 +141,7 @@ class _Loop:
     def log(self) -> None:
         rate = {"learning_rate": float(tf.convert_to_tensor(self.state.optimizer.learning_rate))}
         self._record({**self.interval.figures(self.phase.seq_length), **rate})
-        self.interval = Interval(self.training.metrics)
+        self.interval = MetricAccumulator(self.training.metrics)
 
     def save(self, *, is_evaluated: bool) -> None:
         # No loss has been computed with the weights of the last update yet.
@@ -181,7 +185,7 @@ class _Loop:
         if self.book is not None:
             self.book.record(self.step, {**metrics, **self.phase.description})
 
-    def _delete_old(self, book: Logbook) -> None:
+    def _delete_old(self, book: MetricsLogger) -> None:
         """Deletes all checkpoints but the newest and the one that did best in an evaluation."""
         if self.failed:  # the good ones may be older than those that are kept
             return

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.origin import origin_record
-from albert_tf.training.settings import Execution
-from albert_tf.utils.checks import check_range, check_type
-from albert_tf.utils.errors import InputError, listed, shown
-
-PathLike = str | os.PathLike[str]
+from albert_tf.errors import InputError, check_range, check_type, join_words, shorten
+from albert_tf.io import PathLike
+from albert_tf.runs.run_directory import RunDirectory, provenance_record
+from albert_tf.training.compute_settings import ComputeConfig
 
 _MAX_SHOWN = 5  # items of a list in an error
 
@@ -34,7 +30,7 @@ class RunSettings:
     output: PathLike
     init_from: PathLike | None = None
     seed: int = 0
-    execution: Execution = dataclasses.field(default_factory=Execution)
+    execution: ComputeConfig = dataclasses.field(default_factory=ComputeConfig)
     command: str = ""
     entries: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -48,7 +44,7 @@ class RunSettings:
     def run_record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json that every run has."""
         own = {"seed": self.seed, "command": self.command}
-        return {**own, **origin_record(run.recipe, self.init_from), **self.entries}
+        return {**own, **provenance_record(run.recipe, self.init_from), **self.entries}
 
     @classmethod
     def check_same(
@@ -93,4 +89,4 @@ def _place(name: str, values: Mapping[str, Any]) -> str:
 
 def _shown(value: Any) -> str:
     """A setting in an error's one line; of a long list the first items."""
-    return f"[{listed(map(shown, value), _MAX_SHOWN)}]" if isinstance(value, list) else repr(value)
+    return f"[{join_words(map(shorten, value), _MAX_SHOWN)}]" if isinstance(value, list) else repr(value)

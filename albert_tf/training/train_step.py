@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 import tf_keras as keras
+from absl import logging
+from tqdm import tqdm
 
-from albert_tf.models.losses import Objective, Term
+from albert_tf.constants import INPUT_MASK
+from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.optimization import global_norm
 
 Batch = Mapping[str, tf.Tensor]
@@ -19,7 +22,7 @@ Gradients = dict[int, tf.Tensor]  # by the position of the variable in model.tra
 class Totals(NamedTuple):
     """Sums over several steps. A step fails if its loss or its gradient is not finite."""
 
-    terms: dict[str, Term]  # summed over the steps that did not fail
+    terms: dict[str, LossSum]  # summed over the steps that did not fail
     gradient_norm: tf.Tensor  # of the last step, before clipping
     failed: tf.Tensor  # number of steps that failed one after the other, up to the last one
     input_wait: tf.Tensor  # seconds of waiting for batches, estimated from the first batch of the call
@@ -93,7 +96,7 @@ class TrainStep:
         self,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        objective: Objective,
+        objective: LossFn,
         batch_spec: Mapping[str, tf.TensorSpec],
         *,
         step: tf.Variable,
@@ -109,7 +112,7 @@ class TrainStep:
         self.replicas_per_batch, self.accumulate, self.on_batch = replicas_per_batch, accumulate, on_batch
         self.strategy, self.input_wait = tf.distribute.get_strategy(), InputWait()
         zero = tf.zeros([])
-        terms = {name: Term(zero, zero, zero) for name in objective.names}
+        terms = {name: LossSum(zero, zero, zero) for name in objective.names}
         self._no_steps = Totals(terms, zero, tf.constant(0), zero)
         totals_spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, self._no_steps)
         self._gradients = tf.function(self.gradients, autograph=False, jit_compile=xla or None)
@@ -174,7 +177,7 @@ class TrainStep:
             totals.input_wait,
         )
 
-    def replica_step(self, batch: Batch, seed: tf.Tensor) -> tuple[dict[str, Term], tf.Tensor]:
+    def replica_step(self, batch: Batch, seed: tf.Tensor) -> tuple[dict[str, LossSum], tf.Tensor]:
         """The part of one replica in a step.
 
         Args:
@@ -190,7 +193,7 @@ class TrainStep:
         is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # for float16
         scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
 
-        def gradients_of(index: tf.Tensor) -> tuple[dict[str, Term], Gradients]:
+        def gradients_of(index: tf.Tensor) -> tuple[dict[str, LossSum], Gradients]:
             microbatch = {name: tensor[index] for name, tensor in rows.items()}
             return self._gradients(microbatch, weights, tf.random.fold_in(seed, index), scale)
 
@@ -205,7 +208,7 @@ class TrainStep:
 
     def gradients(
         self, batch: Batch, weights: Mapping[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor
-    ) -> tuple[dict[str, Term], Gradients]:
+    ) -> tuple[dict[str, LossSum], Gradients]:
         """The terms of a microbatch, and the gradients of its share of the scaled loss.
 
         Args:
@@ -284,3 +287,24 @@ def _with_shape(gradient: tf.Tensor | tf.IndexedSlices, shape: tf.TensorShape) -
     # What is known is not ensured: that would add operations to XLA's program that no TPU runs by itself.
     gradient = tf.convert_to_tensor(gradient)
     return gradient if gradient.shape.is_fully_defined() else tf.ensure_shape(gradient, shape)
+
+
+def compilation_log(program: str) -> Callable[[Batch], None]:
+    """A function that logs a line for each new shape of its batches; `program` is what is computed of them.
+
+    It is called outside of the graph, right before the batch is computed.
+    """
+    strategy = tf.distribute.get_strategy()
+    shapes: set[tuple[int, ...]] = set()
+
+    def log(batch: Batch) -> None:
+        shape = tuple(strategy.experimental_local_results(batch[INPUT_MASK])[0].shape)
+        if shape not in shapes:
+            shapes.add(shape)
+            size = " × ".join(map(str, shape))
+            with tqdm.external_write_mode():  # above a progress bar
+                logging.info(
+                    "compiling the %s for %s tokens, once; on a GPU that takes about a minute", program, size
+                )
+
+    return log

@@ -16,28 +16,34 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.checkpoints.directory import RECIPE, RunContents, RunDirectory
-from albert_tf.checkpoints.steps import checkpoint_parts, clean_up, read_checkpoint, set_aside
-from albert_tf.checkpoints.storage import check_free, write_json
-from albert_tf.checkpoints.tensor_bundle import DamagedCheckpoint, OtherPipeline
-from albert_tf.training.loop import train_phase
-from albert_tf.training.phases import Training, TrainingState
-from albert_tf.training.settings import Execution
-from albert_tf.training.strategies import (
+from albert_tf.errors import InputError, Preempted
+from albert_tf.filesystem import check_free, write_json
+from albert_tf.runs.checkpoints import (
+    DamagedCheckpoint,
+    OtherPipeline,
+    checkpoint_parts,
+    quarantine,
+    read_checkpoint,
+    remove_unfinished_checkpoints,
+)
+from albert_tf.runs.run_directory import RECIPE_FILE, RunContents, RunDirectory
+from albert_tf.training.compute_settings import ComputeConfig
+from albert_tf.training.distribution import (
     HOST_LOST,
     device_kind,
     hosts_of,
     make_strategy,
     over_hosts,
 )
-from albert_tf.utils.errors import InputError, Preempted
+from albert_tf.training.loop import train_phase
+from albert_tf.training.stages import Training, TrainingState
 
-Report = Callable[[str], None]
+LogLine = Callable[[str], None]
 
 
 @contextlib.contextmanager
 def training_scope(
-    run: RunDirectory, execution: Execution, report: Report
+    run: RunDirectory, execution: ComputeConfig, report: LogLine
 ) -> Iterator[tf.distribute.Strategy]:
     """The scope of the strategy that a run trains under; a line reports that other hosts are waited for.
 
@@ -64,7 +70,7 @@ def training_scope(
 
 
 def train(
-    run: RunDirectory, training: Training, contents: RunContents, report: Report, note: str = ""
+    run: RunDirectory, training: Training, contents: RunContents, report: LogLine, note: str = ""
 ) -> None:
     """Trains, or goes on where a former call stopped; to be called in a `training_scope`.
 
@@ -93,7 +99,7 @@ def train(
         run.create(contents._replace(recipe=recipe))
     with run.lock() if is_chief else contextlib.nullcontext():
         if is_chief:
-            clean_up(run)
+            remove_unfinished_checkpoints(run)
         damaged = [] if is_new else _restored(run, state, training)
         step = state.steps_done
         steps = sorted(set(over_hosts(strategy)(step)))  # which waits until all of them have read
@@ -104,9 +110,9 @@ def train(
             )
         if is_chief:
             for number in damaged:
-                set_aside(run, number)
+                quarantine(run, number)
                 logging.warning("ckpt-%s is damaged and set aside; going on from step %s", number, step)
-            write_json(run.file(RECIPE), recipe)
+            write_json(run.file(RECIPE_FILE), recipe)
             report(_plan(run, training, step, note))
         current = training.phase_of(step)  # at its end all but its evaluation is done
         for phase in training.phases[training.phases.index(current) :]:
@@ -183,7 +189,7 @@ def _plan(run: RunDirectory, training: Training, step: int, note: str) -> str:
     )
 
 
-def _machine(execution: Execution) -> dict[str, Any]:
+def _machine(execution: ComputeConfig) -> dict[str, Any]:
     """The entries of recipe.json about the machine; a TPU's address is of no meaning elsewhere."""
     libraries = ("tensorflow", "tensorflow-text", "tf_keras")
     versions = {name: importlib.metadata.version(name) for name in libraries}

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.training.train_step import TrainStep
 from benchmarks.gpu.cases import PRODUCT, Case, cases, print_lines
 from benchmarks.peers.compared import FORWARD, encoder_inputs, pretraining_batch
@@ -43,7 +43,7 @@ def update(case: Case) -> Callable[[], Any]:
     model = albert_tf.AlbertPretrainer(case.config, dtype=POLICY)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
     optimizer.build(model.trainable_variables)
-    objective = pretraining_objective("sop")
+    objective = pretraining_loss_fn("sop")
     data = tf.data.Dataset.from_tensors(pretraining_batch(case, case.config.vocab_size)).repeat()
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
     train_step = TrainStep(

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.checkpoints import build_model
 from albert_tf.pretraining import corpus, evaluation
-from albert_tf.pretraining.run import pretrain
-from albert_tf.pretraining.settings import Pretraining
-from albert_tf.training.settings import LoopSettings
-from albert_tf.utils.records import changed
+from albert_tf.pretraining.pretrain import pretrain
+from albert_tf.pretraining.pretraining_settings import Pretraining
+from albert_tf.runs.build_model import build_model
+from albert_tf.settings import replace_fields
+from albert_tf.training.compute_settings import LoopSettings
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 from tests.tiny import TINY
 
@@ -29,7 +29,7 @@ def settings(tiny_corpus, tiny_vocabulary, tmp_path_factory):
             vocabulary=tiny_vocabulary,
             loop=LoopSettings(log_every=2, eval_every=3, checkpoint_every=3),
         )
-        return changed(made, **changes)
+        return replace_fields(made, **changes)
 
     return make
 

@@ -11,8 +11,8 @@ import pytest
 
 import albert_tf
 from albert_tf import PRESETS, cli
-from albert_tf.stages import Stage
-from albert_tf.tokenizers import Vocabulary
+from albert_tf.recipes import Stage
+from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from tests.albert_tf.commands import ROOT, mistake, pretraining
 from tests.tiny import TINY
 
@@ -25,7 +25,7 @@ def test_vocab_pretrain_prepare_evaluate_and_curve(tiny_corpus, tmp_path, capsys
     words = ["vocab", "--input", tiny_corpus, "--input", tmp_path / "other.txt", "--output", vocabulary]
     assert cli.run([*map(str, words), "--vocab_size", str(TINY.vocab_size), "--nolowercase"]) == 0
     assert capsys.readouterr().out == f"{vocabulary}: {TINY.vocab_size} pieces\n"
-    assert any("ж" in piece for piece in Vocabulary.from_file(vocabulary).pieces)
+    assert any("ж" in piece for piece in SentencePieceVocabulary.from_file(vocabulary).pieces)
     changes = {"optimizer": "adamw", "log_every": 1}
     pretrain = pretraining(tiny_corpus, vocabulary, run, TINY.replace(num_hidden_layers=1), **changes)
     prepare = ["prepare", "--input", str(tiny_corpus), "--vocabulary", str(vocabulary)]
@@ -55,7 +55,7 @@ def test_vocab_pretrain_prepare_evaluate_and_curve(tiny_corpus, tmp_path, capsys
 
 def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch, capsys):
     asked = []
-    monkeypatch.setattr("albert_tf.pretraining.run.pretrain", asked.append)
+    monkeypatch.setattr("albert_tf.pretraining.pretrain.pretrain", asked.append)
     words = functools.partial(pretraining, tiny_corpus, tiny_vocabulary, tmp_path / "run")
     path = tmp_path / "stages.json"
     path.write_text('[{"until": 0.5, "num_hidden_layers": 1, "seq_length": 16}, {}]')
@@ -71,7 +71,7 @@ def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, tmp_path, monkeyp
 
 
 def test_a_recipe_of_another_family_is_said(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("albert_tf.pretraining.run.pretrain", lambda settings: None)
+    monkeypatch.setattr("albert_tf.pretraining.pretrain.pretrain", lambda settings: None)
     bert = TINY.replace(sharing="none", embedding_size=TINY.hidden_size)
     words = functools.partial(pretraining, tiny_corpus, tiny_vocabulary, tmp_path / "run")
     assert cli.run(words(recipe="albert_base_v1")) == cli.run(words(bert, recipe="bert_base")) == 0
@@ -185,11 +185,11 @@ def test_help_and_mistakes_do_not_wait_for_tensorflow():
     lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]
     code = f"""
 import contextlib, sys, time
-import albert_tf.__main__, albert_tf.cli, hub_export.__main__, hub_export.check.__main__
+import albert_tf.__main__, albert_tf.cli, hub_export.__main__, hub_export.check
 for main, lines in (
     (lambda line: sys.exit(albert_tf.cli.run(line)), {lines}),
     (hub_export.__main__.main, [["--help"], []]),
-    (hub_export.check.__main__.main, [["--help"], []]),
+    (hub_export.check.check_main, [["--help"], []]),
 ):
     for line in lines:
         with contextlib.suppress(SystemExit):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from albert_tf import PRESETS, AlbertConfig
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
 
 # Hand-written: file, and the fields in which its network differs from the base model without dropout.
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}

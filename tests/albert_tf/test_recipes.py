@@ -3,8 +3,8 @@
 import pytest
 
 from albert_tf import PRESETS
-from albert_tf.recipes import DEFAULT_RECIPE, RECIPES, PretrainingRecipe
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.recipes import DEFAULT_RECIPE, PRETRAINING_RECIPES, PretrainingRecipe
 
 # optimizer, rate, batch, steps, warm-up, β₂, clipping, objective, n-gram, whole words
 PUBLISHED = {
@@ -20,7 +20,7 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_values(name):
-    recipe = RECIPES[name]
+    recipe = PRETRAINING_RECIPES[name]
     assert PUBLISHED[name] == (
         recipe.optimizer,
         recipe.learning_rate,
@@ -40,7 +40,7 @@ def test_published_values(name):
 def test_input_formats_and_stages():
     """Liu et al. §4.2 chooses FULL-SENTENCES; Devlin et al. §A.2 trains 90 % of the updates at length 128."""
     for size in ("base", "large"):
-        roberta, bert = RECIPES[f"roberta_{size}"], RECIPES[f"bert_{size}_uncased"]
+        roberta, bert = PRETRAINING_RECIPES[f"roberta_{size}"], PRETRAINING_RECIPES[f"bert_{size}_uncased"]
         assert (roberta.examples.input_format, roberta.stages) == ("full_sentences", ())
         assert (bert.examples.input_format, bert.stage_ends) == ("segment_pair", [900_000, 1_000_000])
         short, whole = (bert.at(stage) for stage in bert.stages)
@@ -52,8 +52,8 @@ def test_input_formats_and_stages():
 
 
 def test_every_preset_has_a_recipe():
-    assert set(PRESETS) <= set(RECIPES)
-    assert DEFAULT_RECIPE in RECIPES
+    assert set(PRESETS) <= set(PRETRAINING_RECIPES)
+    assert DEFAULT_RECIPE in PRETRAINING_RECIPES
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 import pytest
 
-from albert_tf.recipes import PretrainingRecipe
-from albert_tf.stages import Stage, read_stages, stage_ends, stages_from
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.recipes import PretrainingRecipe, Stage, read_stages, stage_ends, stages_from
 
 GROWING = (
     Stage(until=0.25, num_hidden_layers=1, seq_length=64),

@@ -2,42 +2,42 @@ import json
 
 import pytest
 
-from albert_tf.tokenizer_settings import (
+from albert_tf.errors import InputError
+from albert_tf.text.tokenizer_config import (
     TOKENIZER_DEFAULTS,
-    remember_settings,
-    resolved_settings,
-    settings_beside,
+    read_settings_beside,
+    resolve_settings,
+    write_settings_beside,
 )
-from albert_tf.utils.errors import InputError
 
 CASED = {"lowercase": False, "strip_accents": True}
 
 
 def test_without_a_file_what_is_asked_for_counts(tmp_path):
-    assert resolved_settings(None) == resolved_settings(tmp_path / "m.model", {}) == TOKENIZER_DEFAULTS
-    assert resolved_settings(tmp_path / "m.model", {"lowercase": False}) == CASED
+    assert resolve_settings(None) == resolve_settings(tmp_path / "m.model", {}) == TOKENIZER_DEFAULTS
+    assert resolve_settings(tmp_path / "m.model", {"lowercase": False}) == CASED
 
 
 @pytest.mark.parametrize("name", ["ru.model", "ru.v2"])
 def test_a_vocabulary_remembers(name, tmp_path):
-    remember_settings(tmp_path / name, CASED)
+    write_settings_beside(tmp_path / name, CASED)
     (path,) = tmp_path.iterdir()
-    assert path == settings_beside(tmp_path / name)
+    assert path == read_settings_beside(tmp_path / name)
     assert path.name == f"{name.removesuffix('.model')}.tokenizer.json"
     assert json.loads(path.read_text()) == {"kind": "sentencepiece", **CASED}
-    assert resolved_settings(tmp_path / name) == CASED
-    assert resolved_settings(tmp_path / name, {"lowercase": False}) == CASED
-    assert resolved_settings(tmp_path / "other.model") == TOKENIZER_DEFAULTS
+    assert resolve_settings(tmp_path / name) == CASED
+    assert resolve_settings(tmp_path / name, {"lowercase": False}) == CASED
+    assert resolve_settings(tmp_path / "other.model") == TOKENIZER_DEFAULTS
     with pytest.raises(InputError, match=rf"lowercase=True contradicts lowercase=False in .*{path.name}"):
-        resolved_settings(tmp_path / name, {"lowercase": True})
+        resolve_settings(tmp_path / name, {"lowercase": True})
 
 
 def test_the_vocabulary_of_a_run_and_of_a_folder_of_transformers(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(CASED))
-    assert resolved_settings(tmp_path / "spiece.model") == CASED
+    assert resolve_settings(tmp_path / "spiece.model") == CASED
     path.write_text(json.dumps({"version": "1.0", "model": {"type": "Unigram"}, "lowercase": 1}))
-    assert resolved_settings(tmp_path / "spiece.model") == TOKENIZER_DEFAULTS
+    assert resolve_settings(tmp_path / "spiece.model") == TOKENIZER_DEFAULTS
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_damaged_files_are_named(content, named, tmp_path):
     path = tmp_path / "m.tokenizer.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"m\.tokenizer\.json.*{named}"):
-        resolved_settings(tmp_path / "m.model")
+        resolve_settings(tmp_path / "m.model")

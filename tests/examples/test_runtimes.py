@@ -14,7 +14,8 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary, pack
+from albert_tf.text.packing import pack
+from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 from hub_export.__main__ import main
 from hub_export.export import export
 from tests.fuzz import fuzzed_texts
@@ -93,7 +94,10 @@ def differing(run, folder, vocabulary, texts, **settings):
         shutil.copyfile(run / name, folder / name)
     (folder / "spiece.model").write_bytes(vocabulary.read_bytes())
     (folder / "tokenizer.json").write_text(json.dumps(settings))
-    tokens, tokenizer = Tokens(folder), PieceTokenizer(Vocabulary.from_file(vocabulary), **settings)
+    tokens, tokenizer = (
+        Tokens(folder),
+        SentencePieceTokenizer(SentencePieceVocabulary.from_file(vocabulary), **settings),
+    )
     expected = tokenizer(tf.constant(texts)).to_list()
     found = [tokens.ids(text) for text in texts]
     return [(ours, theirs) for ours, theirs in zip(found, expected, strict=True) if ours != theirs]

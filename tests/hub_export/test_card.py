@@ -8,10 +8,10 @@ from pathlib import Path
 import yaml
 
 import albert_tf
-from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.models import task_of
+from albert_tf.runs.build_model import task_of
+from albert_tf.runs.run_directory import RunDirectory
 from hub_export.card import CARD, model_card
-from hub_export.serving import Served, serving_signatures
+from hub_export.serving_signatures import Served, serving_signatures
 from tests.tiny import TINY
 
 RUN = Path(__file__).resolve().parents[1] / "earlier/run"  # pre-trained for four steps and evaluated

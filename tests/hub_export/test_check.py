@@ -6,11 +6,10 @@ import tensorflow as tf
 import tensorflow_text
 
 import albert_tf
-from hub_export.check import answers
-from hub_export.check.__main__ import main
-from hub_export.check.answers import read_requests, write_requests
-from hub_export.check.modules import CheckFailed, check, faults
-from hub_export.encoder import encoder_module
+from hub_export import module_check
+from hub_export.check import check_main
+from hub_export.encoder_module import encoder_module
+from hub_export.module_check import CheckFailed, check, find_faults, read_requests, write_requests
 from tests.tiny import TINY
 
 X = tf.TensorSpec([None], name="x")
@@ -34,7 +33,7 @@ def save(folder, function=lambda x: {"y": 2 * x}, extra=lambda: None, spec=X, na
 
 def test_modules_of_an_export_pass(exported, capsys):
     """With the card among them."""
-    main([str(exported.encoder.parent)])
+    check_main([str(exported.encoder.parent)])
     encoder, preprocessor, serving = capsys.readouterr().out.splitlines()
     assert encoder == "encoder: passed; ops of TF Text: none"
     assert preprocessor.startswith(
@@ -57,9 +56,9 @@ def test_another_answer_than_in_memory_fails(tmp_path):
 
 
 def test_two_loaders_that_answer_differently_fail(tmp_path, monkeypatch):
-    in_session = answers.in_session
+    in_session = module_check.in_session
     monkeypatch.setattr(
-        answers, "in_session", lambda *x: {name: array + 1 for name, array in in_session(*x).items()}
+        module_check, "in_session", lambda *x: {name: array + 1 for name, array in in_session(*x).items()}
     )
     with pytest.raises(CheckFailed, match="as TensorFlow 1 and 2 load it: serving_default/y/0 differs by 1"):
         check(save(tmp_path))
@@ -99,7 +98,7 @@ def test_a_signature_without_a_row_for_each_of_the_request_fails(shape, outputs,
 
 def test_a_ragged_output_is_a_fault(tmp_path):
     save(tmp_path, lambda x: {"y": tf.RaggedTensor.from_row_splits(x, [0, 1], validate=False)})
-    assert "not dense" in next(faults(tmp_path, tf.saved_model.load(str(tmp_path))))
+    assert "not dense" in next(find_faults(tmp_path, tf.saved_model.load(str(tmp_path))))
 
 
 def test_a_signature_without_a_warm_up_request_is_a_fault(exported, serving, tmp_path):
@@ -108,7 +107,7 @@ def test_a_signature_without_a_warm_up_request_is_a_fault(exported, serving, tmp
     shutil.rmtree(folder / "assets.extra")
     del requests["pair"]
     write_requests(folder, requests.items())
-    assert "no request for pair" in next(faults(folder, serving))
+    assert "no request for pair" in next(find_faults(folder, serving))
 
 
 def test_a_warm_up_request_that_is_not_answered_fails(tmp_path):
@@ -126,14 +125,14 @@ def test_an_encoder_without_a_signature_fails(tmp_path):
 def test_a_missing_asset_is_a_fault(exported, encoder, tmp_path):
     folder = shutil.copytree(exported.encoder, tmp_path / "encoder")
     (folder / "assets/spiece.model").unlink()
-    assert "assets/spiece.model" in next(faults(folder, encoder))
+    assert "assets/spiece.model" in next(find_faults(folder, encoder))
 
 
 def test_a_damaged_module_is_one_line_and_status_1(tmp_path, capsys):
     save(tmp_path / "doubler")
     (tmp_path / "doubler/saved_model.pb").write_bytes(b"no model")
     with pytest.raises(SystemExit) as stopped:
-        main([str(tmp_path)])
+        check_main([str(tmp_path)])
     assert stopped.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"python -m hub_export.check: {tmp_path / 'doubler'} does not load and answer: ")
@@ -143,6 +142,6 @@ def test_a_folder_without_modules_is_status_2(tmp_path, capsys):
     """Or with one of an export that was killed."""
     save(tmp_path / ".export.writing-x/export/encoder")
     with pytest.raises(SystemExit) as stopped:
-        main([str(tmp_path)])
+        check_main([str(tmp_path)])
     assert stopped.value.code == 2
     assert str(tmp_path) in capsys.readouterr().err

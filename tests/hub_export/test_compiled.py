@@ -16,8 +16,8 @@ from tensorflow_serving.apis import prediction_log_pb2
 import albert_tf
 from hub_export.__main__ import main
 from hub_export.card import CARD
-from hub_export.check.answers import REQUESTS
 from hub_export.export import export
+from hub_export.module_check import WARM_UP_FILE
 from tests.hub_export.conftest import CONFIG as LARGE
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,7 @@ def test_a_server_answers_as_the_plain_model_and_compiles_nothing_after_its_warm
     """In a process of its own, in which nothing of this package is imported."""
     requests = [TEXTS, TEXTS[:1], TEXTS * 15, [text * 9 for text in TEXTS], [""]]
     plain, compiled = (folder / "serving/1" for folder in exports)
-    command = [sys.executable, "-c", SERVER, str(compiled), str(REQUESTS), json.dumps(requests)]
+    command = [sys.executable, "-c", SERVER, str(compiled), str(WARM_UP_FILE), json.dumps(requests)]
     dumps = {"XLA_FLAGS": f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text"}
     with subprocess.Popen(
         command,
@@ -108,7 +108,7 @@ def test_a_server_answers_as_the_plain_model_and_compiles_nothing_after_its_warm
 def test_warm_up_requests_are_of_all_shapes_and_the_card_says_what_it_is(exports):
     assert ['"compiled": true' in (folder / CARD).read_text() for folder in exports] == [False, True]
     found = set()
-    for record in tf.data.TFRecordDataset(str(exports[1] / "serving/1" / REQUESTS)):
+    for record in tf.data.TFRecordDataset(str(exports[1] / "serving/1" / WARM_UP_FILE)):
         request = prediction_log_pb2.PredictionLog.FromString(record.numpy()).predict_log.request
         if request.model_spec.signature_name == "tokens":
             found.add(tuple(tf.make_ndarray(request.inputs["input_mask"]).shape))

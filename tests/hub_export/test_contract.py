@@ -16,12 +16,12 @@ import tensorflow_hub as hub
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
+from albert_tf.constants import ENCODER_INPUTS
 from albert_tf.conversion import convert
-from albert_tf.features import ENCODER_INPUTS
-from albert_tf.tokenizer_settings import VOCABULARY_FILES
-from albert_tf.tokenizers import train_vocabulary
-from albert_tf.tokenizers.kinds import open_tokenizer
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer_config import VOCABULARY_FILES
+from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.export import export, save_preprocessor
 from hub_export.preprocessor import Preprocessor
 from tests.hub_export import contract

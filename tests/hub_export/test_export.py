@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
+from albert_tf import process
 from albert_tf.conversion import convert
-from albert_tf.startup import signals
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.runs.run_directory import RunDirectory
 from hub_export import export as export_module
 from hub_export.__main__ import main
 from hub_export.export import export
@@ -181,7 +181,7 @@ def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(export_module, "check_module", lambda *_: signal.raise_signal(signal.SIGTERM))
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        signals.end_in_order(143)
+        process.end_in_order(143)
         with pytest.raises(SystemExit) as stopped:
             main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--encoder_only"])
     finally:

@@ -12,13 +12,12 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.utils.choices import EXPORT_RUNTIMES
-from albert_tf.utils.errors import InputError
-from hub_export import converters, other_runtimes
+from albert_tf.constants import EXPORT_RUNTIMES
+from albert_tf.errors import InputError
+from hub_export import other_runtimes
 from hub_export.__main__ import main
-from hub_export.check.modules import CheckFailed
-from hub_export.converters import RUNTIMES
-from hub_export.other_runtimes import difference, export_to
+from hub_export.module_check import CheckFailed
+from hub_export.other_runtimes import RUNTIMES, export_to, largest_difference
 from tests.tiny import CORPUS, TINY
 
 SENTENCES = CORPUS.replace("\n\n", "\n").splitlines()[:8]
@@ -108,7 +107,7 @@ def test_differences_and_agreement_by_hand():
     row = {"input_mask": np.array([[1, 1, 0]])}
     one = {"start_logits": np.array([[1.0, 2.0, 0.0]]), "logits": np.array([[[0, 1.0], [3, 1], [0, 1]]])}
     other = {"start_logits": np.array([[1.0, 2.5, 9.0]]), "logits": np.array([[[1, 0.0], [3, 1], [9, 1]]])}
-    assert difference(one, other, row) == 1.0  # not 9, which is at padding
+    assert largest_difference(one, other, row) == 1.0  # not 9, which is at padding
     assert other_runtimes._agreement([one], [one], [row]) == "100.0 %"
     shifted = {**other, "start_logits": other["start_logits"] - [[0, 0, 9]]}
     assert (
@@ -127,7 +126,7 @@ def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):
         with pytest.raises(InputError, match=f"pip install {missing}$"):
             export_to(run, out, runtime, texts)
     monkeypatch.undo()
-    monkeypatch.setattr(converters.Runtime, "check_installed", lambda *_: None)
+    monkeypatch.setattr(other_runtimes.Runtime, "check_installed", lambda *_: None)
     empty = tmp_path / "empty"
     empty.write_text("\n")
     for kind, file, problem in (
@@ -150,7 +149,7 @@ def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_other_answers_leave_nothing(run_of, tmp_path, monkeypatch):
-    monkeypatch.setattr(other_runtimes, "TOLERANCE", -1)
+    monkeypatch.setattr(other_runtimes, "RUNTIME_TOLERANCE", -1)
     with pytest.raises(CheckFailed, match="OpenVINO"):
         export_to(run_of("choices"), tmp_path / "out", "openvino")
     assert not list(tmp_path.iterdir())

@@ -2,13 +2,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from hub_export.export import export
-from hub_export.precision import in_dtype
+from hub_export.export import cast_model, export
 
 
 @pytest.mark.slow
 def test_a_module_in_bfloat16_halves_the_variables_and_agrees(run, model, inputs, exported, tmp_path):
-    narrow = in_dtype(model, "bfloat16")
+    narrow = cast_model(model, "bfloat16")
     for ours, theirs in zip(narrow.trainable_weights, model.trainable_weights, strict=True):
         assert (ours.dtype, ours.name) == (tf.bfloat16, theirs.name)
         np.testing.assert_array_equal(ours.numpy(), tf.cast(theirs, tf.bfloat16).numpy())

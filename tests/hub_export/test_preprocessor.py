@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_hub as hub
 import tf_keras as keras
 
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 from hub_export.preprocessor import Preprocessor
 from tests.fuzz import fuzzed_texts, normalized
 from tests.hub_export.conftest import LENGTH
@@ -28,7 +28,8 @@ def real_folder(shared, tmp_path_factory):
     folder = tmp_path_factory.mktemp("real")
     vocabulary = shutil.copyfile(shared / "data/vocabulary/30k-clean.model", folder / "30k-clean.model")
     tf.saved_model.save(
-        Preprocessor(PieceTokenizer(Vocabulary.from_file(vocabulary))), str(folder / "written")
+        Preprocessor(SentencePieceTokenizer(SentencePieceVocabulary.from_file(vocabulary))),
+        str(folder / "written"),
     )
     vocabulary.unlink()
     return (folder / "written").rename(folder / "moved")

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 import hub_export.__main__ as hub
-import hub_export.check.__main__ as check
+import hub_export.check as check
 from albert_tf import cli
-from albert_tf.startup import OneLineParser
+from albert_tf.program import OneLineParser
 
 INTRODUCTION = """# Commands
 
@@ -15,9 +15,9 @@ The flags of all commands, as `--help` prints them. A value in round brackets is
 lists the flags of absl, such as `--verbosity` and `--log_dir`, which all commands understand as well."""
 
 PROGRAMS = {
-    "hub_export": (hub.add_flags, hub.DESCRIPTION),
+    "hub_export": (hub.add_export_flags, hub.PROGRAM_DESCRIPTION),
     "hub_export.check": (
-        check.add_flags,
+        check.add_check_flags,
         "loads exported modules, and tests that they answer and suit TF Serving",
     ),
 }

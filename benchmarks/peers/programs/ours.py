@@ -9,10 +9,10 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  operations of the serving model
 
 import albert_tf
+from albert_tf.constants import POLICIES
 from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.objective import pretraining_objective
+from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.training.train_step import TrainStep
-from albert_tf.utils.choices import POLICIES
 from benchmarks.peers.compared import Setting
 
 
@@ -48,7 +48,7 @@ class Network:
         model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy, fused=True)
         optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
         optimizer.build(model.trainable_variables)
-        objective = pretraining_objective("sop", fused=True)
+        objective = pretraining_loss_fn("sop", fused=True)
         data = tf.data.Dataset.from_tensors(dict(batch)).repeat()
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         train_step = TrainStep(model, optimizer, objective, data.element_spec, step=step, seed=0)

@@ -8,8 +8,7 @@ import pytest
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.analysis.attention import attention_maps
-from albert_tf.analysis.layers import layer_changes
+from albert_tf.analysis.hidden_states import attention_maps, layer_changes
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.models.oracles import numpy_softmax, perturbed
 from tests.tiny import DOCUMENTS, TINY

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import PRESETS, AlbertConfig, AlbertPretrainer, cli
-from albert_tf.analysis.plan import (
+from albert_tf.analysis.run_plan import (
     Update,
     bytes_reduced,
     bytes_sent,
@@ -16,8 +16,8 @@ from albert_tf.analysis.plan import (
     memory_of,
     smallest_accumulate,
 )
-from albert_tf.pretraining import timing
-from albert_tf.training.settings import Execution
+from albert_tf.pretraining import budget
+from albert_tf.training.compute_settings import ComputeConfig
 from tests.albert_tf.commands import ROOT, mistake
 from tests.tiny import TINY
 
@@ -141,8 +141,8 @@ def test_the_rate_of_this_machine(tmp_path, capsys, monkeypatch):
         assert training.objective.names == ("mlm", "sop")
         return [0.5]
 
-    monkeypatch.setattr(timing, "seconds_per_update", seconds)
-    assert timing.examples_per_second(TINY, 8, 32, 5, Execution(remat=True)) == 16
+    monkeypatch.setattr(budget, "seconds_per_update", seconds)
+    assert budget.examples_per_second(TINY, 8, 32, 5, ComputeConfig(remat=True)) == 16
     assert asked[0].model.remat
     (tmp_path / "tiny.json").write_text(TINY.to_json_string())
     words = ["--config", tmp_path / "tiny.json", "--against", "none", "--batch_size", 64, "--seq_length", 32]

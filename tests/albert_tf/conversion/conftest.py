@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from albert_tf.conversion import published
+from albert_tf.conversion import download
 from tests.albert_tf.conversion.loopback import instead_of_hugging_face, serve
 
 
@@ -13,7 +13,7 @@ def point_to(monkeypatch, tmp_path):
     """Makes an address that of Google's archives and of Hugging Face, with an empty cache and no token."""
 
     def point(address):
-        monkeypatch.setattr(published, "_ARCHIVES_AT", f"{address}/albert_models/")
+        monkeypatch.setattr(download, "_ARCHIVES_AT", f"{address}/albert_models/")
         instead_of_hugging_face(address, tmp_path / "home", monkeypatch)
 
     return point

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from albert_tf.conversion import convert
-from albert_tf.conversion.safetensors import open_safetensors
-from albert_tf.utils.errors import InputError
+from albert_tf.conversion.huggingface import open_safetensors
+from albert_tf.errors import InputError
 from tests.albert_tf.pretraining.runs import weights
 
 INDEX, DATA = "model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001"

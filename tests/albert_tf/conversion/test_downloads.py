@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from huggingface_hub import constants
 
-from albert_tf.conversion import published
-from albert_tf.conversion.published import download, repository
-from albert_tf.utils.errors import InputError, WorkFailed
+from albert_tf.conversion import download as download_module
+from albert_tf.conversion.download import download, repository
+from albert_tf.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, put_repository, silence
 from tests.full_disk import no_file_beyond
 
@@ -45,7 +45,7 @@ def test_redirects_are_followed_and_folders_made(server, tmp_path):
     ids=["not there", "not open", "broken", "breaks off", "refuses", "says nothing"],
 )
 def test_what_does_not_arrive(server, tmp_path, monkeypatch, answer, error):
-    monkeypatch.setattr(published, "TIMEOUT", 0.2)
+    monkeypatch.setattr(download_module, "TIMEOUT", 0.2)
     with silence() as silent:
         address = {"refuses": nobody(), "says nothing": silent}.get(str(answer), server.address)
         if isinstance(answer, Answer):
@@ -138,7 +138,7 @@ def test_without_the_server_the_cache_is_used_if_it_is_whole(
         server.answers.clear()
     elif how == "a broken server":
         server.answers = dict.fromkeys(server.answers, Answer(status=503))
-    monkeypatch.setattr(published, "TIMEOUT", 0.2)
+    monkeypatch.setattr(download_module, "TIMEOUT", 0.2)
     with silence() as silent:
         if how == "a silent server":
             point_to(silent)

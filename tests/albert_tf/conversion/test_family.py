@@ -9,9 +9,10 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.runs.build_model import task_of
+from albert_tf.runs.run_directory import RunDirectory
 from tests.albert_tf.models.oracles import perturbed
 from tests.tiny import TINY
 

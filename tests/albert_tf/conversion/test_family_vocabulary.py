@@ -6,11 +6,11 @@ import shutil
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
-from albert_tf.conversion.published import REPOSITORIES, publisher_of
-from albert_tf.tokenizer_settings import remembered_kind
-from albert_tf.utils.errors import InputError
+from albert_tf.conversion.download import REPOSITORIES, publisher_of
+from albert_tf.errors import InputError
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.text.tokenizer_config import read_tokenizer_kind
 from tests.albert_tf.conversion.loopback import put_repository
 
 WORDS = "".join(
@@ -40,7 +40,7 @@ def test_wordpiece(shared, tmp_path, family, values, lowercase, strip_accents):
     done = convert("huggingface", "run", folder, tmp_path / "run")
     assert done.vocabulary == "vocab.txt"
     run = RunDirectory(tmp_path / "run")
-    assert remembered_kind(run.vocabulary) == "wordpiece"
+    assert read_tokenizer_kind(run.vocabulary) == "wordpiece"
     assert run.tokenizer == of_transformers(lowercase, strip_accents)
     convert("run", "huggingface", tmp_path / "run", tmp_path / "back")
     assert (tmp_path / "back" / "vocab.txt").read_text() == WORDS

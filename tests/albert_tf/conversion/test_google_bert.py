@@ -8,10 +8,11 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory, task_of
-from albert_tf.checkpoints.names import variable_names
 from albert_tf.conversion import convert
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.runs.build_model import task_of
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.runs.variable_names import variable_names
 from tests.albert_tf.conversion import tf1
 
 

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.runs.run_directory import RunDirectory
 from tests.albert_tf.conversion import tf1
 from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import TINY

@@ -9,11 +9,12 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
-from albert_tf.conversion.huggingface_config import ACTIVATIONS, hugging_face_config
-from albert_tf.conversion.safetensors import open_safetensors
-from albert_tf.utils.errors import InputError
+from albert_tf.conversion.huggingface import open_safetensors
+from albert_tf.conversion.huggingface_config import HUGGING_FACE_ACTIVATION_NAMES, hugging_face_config
+from albert_tf.errors import InputError
+from albert_tf.runs.build_model import task_of
+from albert_tf.runs.run_directory import RunDirectory
 from tests.tiny import TINY
 
 CASES = {
@@ -147,7 +148,7 @@ def test_embedding_size_of_the_hidden_size(tmp_path):
 
 
 def test_activations():
-    for activation in ACTIVATIONS:
+    for activation in HUGGING_FACE_ACTIVATION_NAMES:
         config = TINY.replace(hidden_act=activation)
         written = hugging_face_config(config, {"model": "encoder"})
         assert albert_tf.AlbertConfig.from_dict(written).replace(project_embeddings=None) == config

@@ -11,16 +11,14 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
 from albert_tf.config import AlbertConfig
-from albert_tf.config_keys import (
+from albert_tf.config_formats import (
     HUGGING_FACE_KNOWN,
     HUGGING_FACE_READ,
     HUGGING_FACE_UNREAD,
     hugging_face_fields,
 )
 from albert_tf.conversion import convert
-from albert_tf.conversion.fast_tokenizer import PARTS
 from albert_tf.conversion.huggingface_config import hugging_face_config, tokenizer_config
 from albert_tf.conversion.huggingface_tokenizer import (
     TOKENIZER_CONFIG_KNOWN,
@@ -28,11 +26,12 @@ from albert_tf.conversion.huggingface_tokenizer import (
     TOKENIZER_CONFIG_UNREAD,
     with_tokenizer,
 )
-from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer
-from albert_tf.conversion.transfer import Source
-from albert_tf.tokenizer_settings import KIND_DEFAULTS, read_vocabulary, remembered_kind
-from albert_tf.tokenizers.kinds import KINDS
-from albert_tf.utils.errors import InputError
+from albert_tf.conversion.tokenizer_json import PARTS, albert_tokenizer
+from albert_tf.conversion.transfer import ForeignModel
+from albert_tf.errors import InputError
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.text.tokenizer import TOKENIZER_CLASSES
+from albert_tf.text.tokenizer_config import KIND_DEFAULTS, read_tokenizer_kind, read_vocabulary
 from tests.albert_tf.conversion import tokenizers_script as script
 from tests.albert_tf.conversion.test_interoperability import BERT, PYTHON, ROBERTA
 from tests.tiny import CORPUS, TINY
@@ -179,10 +178,10 @@ def base(tmp_path_factory, tiny_vocabulary, byte_pairs):
 
 def read_tokenizer(folder, scratch):
     """The tokenizer in a folder, as `convert` puts it into a run."""
-    source = Source(None, AlbertConfig.from_json_file(folder / "config.json"), {}, {}, None)
+    source = ForeignModel(None, AlbertConfig.from_json_file(folder / "config.json"), {}, {}, None)
     found = with_tokenizer(source, folder, scratch, None)
-    kind = remembered_kind(found.vocabulary)
-    return KINDS[kind].from_files(read_vocabulary(found.vocabulary, kind), **found.tokenizer)
+    kind = read_tokenizer_kind(found.vocabulary)
+    return TOKENIZER_CLASSES[kind].from_files(read_vocabulary(found.vocabulary, kind), **found.tokenizer)
 
 
 def change(folder, name, **values):

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory, task_of
 from albert_tf.conversion import convert
-from albert_tf.conversion.fast_tokenizer import FastTokenizer
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary, train_vocabulary
-from albert_tf.tokenizers.kinds import open_tokenizer
+from albert_tf.conversion.tokenizer_json import FastTokenizer
+from albert_tf.runs.build_model import task_of
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
+from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.vocabulary_training import train_vocabulary
 from tests.albert_tf.conversion import transformers_script as script
 from tests.tiny import CORPUS, TINY
 
@@ -159,11 +161,13 @@ def test_the_vocabulary_in_what_transformers_writes(exchange, tiny_vocabulary, t
     rebuilt = FastTokenizer(written / "tokenizer.json")
     assert rebuilt.settings("sentencepiece") == {"lowercase": True, "strip_accents": True}
     ours, theirs = (
-        Vocabulary(rebuilt.files()),
-        Vocabulary.from_file(tiny_vocabulary),
+        SentencePieceVocabulary(rebuilt.files()),
+        SentencePieceVocabulary.from_file(tiny_vocabulary),
     )
     assert ours.pieces == theirs.pieces and ours.ordinary_ids.tolist() == theirs.ordinary_ids.tolist()
-    tokens = [PieceTokenizer(vocabulary)(CORPUS.splitlines()).to_list() for vocabulary in (ours, theirs)]
+    tokens = [
+        SentencePieceTokenizer(vocabulary)(CORPUS.splitlines()).to_list() for vocabulary in (ours, theirs)
+    ]
     assert tokens[0] == tokens[1]
 
 

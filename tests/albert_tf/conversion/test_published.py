@@ -11,8 +11,8 @@ import pytest
 
 from albert_tf.config import PRESETS
 from albert_tf.conversion import convert
-from albert_tf.conversion.published import ARCHIVES, cache_folder, local_checkpoint, publisher_of
-from albert_tf.utils.errors import InputError, WorkFailed
+from albert_tf.conversion.download import ARCHIVES, cache_folder, local_checkpoint, publisher_of
+from albert_tf.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository, serve
 
 SOURCES = ("google", "huggingface", "hub", "run")

@@ -9,13 +9,15 @@ import tensorflow as tf
 from google.protobuf import empty_pb2, unknown_fields
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
-from albert_tf.conversion.fast_tokenizer import FastTokenizer
-from albert_tf.conversion.rebuilt_vocabulary import albert_tokenizer
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
-from albert_tf.tokenizers.sentencepiece import FastPieceTokenizer
-from albert_tf.utils.errors import InputError
+from albert_tf.conversion.tokenizer_json import FastTokenizer, albert_tokenizer
+from albert_tf.errors import InputError
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.text.sentencepiece import (
+    FastSentencePieceTokenizer,
+    SentencePieceTokenizer,
+    SentencePieceVocabulary,
+)
 from tests.fuzz import fuzzed_texts
 from tests.tiny import CORPUS, TINY
 
@@ -85,7 +87,9 @@ def check_same(rebuilt, model):
         assert ours.is_control(i) == theirs.is_control(i)
         assert ours.is_unknown(i) == theirs.is_unknown(i)
     texts = [*TEXTS, *(text.decode("utf-8", "replace") for text in fuzzed_texts(2000, longest=2000))]
-    texts += [piece.replace("▁", " ") for piece in Vocabulary({"spiece.model": model}).pieces[5:]]
+    texts += [
+        piece.replace("▁", " ") for piece in SentencePieceVocabulary({"spiece.model": model}).pieces[5:]
+    ]
     assert ours.encode(texts) == theirs.encode(texts)
 
 
@@ -103,9 +107,10 @@ def test_tokens_inside_the_graph(tiny_vocabulary, tmp_path):
     model = tiny_vocabulary.read_bytes()
     (rebuilt,) = FastTokenizer(write(tmp_path, tokenizer_json(model))).files().values()
     check_same(rebuilt, model)
-    for tokenizer in (PieceTokenizer, FastPieceTokenizer):
+    for tokenizer in (SentencePieceTokenizer, FastSentencePieceTokenizer):
         ours, theirs = (
-            tokenizer(Vocabulary({"spiece.model": x}))(tf.constant(TEXTS)) for x in (rebuilt, model)
+            tokenizer(SentencePieceVocabulary({"spiece.model": x}))(tf.constant(TEXTS))
+            for x in (rebuilt, model)
         )
         assert ours.to_list() == theirs.to_list()
 
@@ -156,7 +161,7 @@ def test_what_cannot_be_rebuilt_exactly(case, tiny_vocabulary, tmp_path):
     def rebuild():
         fast = FastTokenizer(write(tmp_path, values))
         fast.settings("sentencepiece")
-        fast.check_special_tokens(Vocabulary(fast.files()), is_generic=True)
+        fast.check_special_tokens(SentencePieceVocabulary(fast.files()), is_generic=True)
 
     rebuild()
     for key, value in change.items():

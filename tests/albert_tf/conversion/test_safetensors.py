@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from albert_tf.conversion.safetensors import open_safetensors
-from albert_tf.utils.errors import InputError
+from albert_tf.conversion.huggingface import open_safetensors
+from albert_tf.errors import InputError
 
 SCALE = np.array([1.5, -2.0], np.float32)
 TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)

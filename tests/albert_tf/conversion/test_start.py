@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints.models import build_model
 from albert_tf.conversion import convert
-from albert_tf.conversion import start as starts
-from albert_tf.conversion.start import opened, run_at
-from albert_tf.utils.errors import InputError
+from albert_tf.conversion import init_from as starts
+from albert_tf.conversion.init_from import open_init_from, resolve_run
+from albert_tf.errors import InputError
+from albert_tf.runs.build_model import build_model
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository
 from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import TINY
@@ -31,13 +31,13 @@ def run(tiny_vocabulary, tmp_path):
 
 def test_a_run(run, tiny_vocabulary):
     for vocabulary, tokenizer in ((None, None), (tiny_vocabulary, CASED), (None, {"lowercase": False})):
-        with opened(run, vocabulary, tokenizer) as start:
+        with open_init_from(run, vocabulary, tokenizer) as start:
             assert start.config == TINY.replace(num_hidden_layers=1)
             assert start.vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
             assert (start.tokenizer, start.run.path) == (CASED, str(run))
     with (
         pytest.raises(InputError, match=r"run was trained with .*, not with {'lowercase': True}: leave that"),
-        opened(run, tokenizer=BOTH),
+        open_init_from(run, tokenizer=BOTH),
     ):
         pass
 
@@ -46,7 +46,7 @@ def test_a_module_and_how_its_text_is_normalised(shared, tmp_path):
     module = tmp_path / "module"
     shutil.copytree(shared / "golden/tfhub", module)
     for asked, expected in ((None, BOTH), ({"lowercase": False}, CASED)):  # it does not say, somebody may
-        with opened(f"hub:{module}", tokenizer=asked) as start:
+        with open_init_from(f"hub:{module}", tokenizer=asked) as start:
             assert start.tokenizer == expected
             vocabulary = shared / "data/vocabulary/30k-clean.model"
             assert start.vocabulary.read_bytes() == vocabulary.read_bytes()
@@ -55,9 +55,12 @@ def test_a_module_and_how_its_text_is_normalised(shared, tmp_path):
             assert np.isfinite(albert_tf.load(folder).pooler.kernel.numpy()).all()
         assert not folder.exists()  # it is there as long as the block runs
     (module / "assets/tokenizer.json").write_text(json.dumps(CASED))  # as an exported preprocessor says it
-    with opened(f"hub:{module}") as start:
+    with open_init_from(f"hub:{module}") as start:
         assert start.tokenizer == CASED
-    with pytest.raises(InputError, match="'lowercase': True"), opened(f"hub:{module}", tokenizer=BOTH):
+    with (
+        pytest.raises(InputError, match="'lowercase': True"),
+        open_init_from(f"hub:{module}", tokenizer=BOTH),
+    ):
         pass
 
 
@@ -65,37 +68,37 @@ def test_the_vocabulary_of_a_module_is_that_which_is_named(shared, tiny_vocabula
     module = tmp_path / "module"
     shutil.copytree(shared / "golden/tfhub", module)
     shutil.rmtree(module / "assets")
-    with pytest.raises(InputError, match="module has no vocabulary"), opened(f"hub:{module}"):
+    with pytest.raises(InputError, match="module has no vocabulary"), open_init_from(f"hub:{module}"):
         pass
-    with pytest.raises(InputError, match="200 pieces"), opened(f"hub:{module}", tiny_vocabulary):
+    with pytest.raises(InputError, match="200 pieces"), open_init_from(f"hub:{module}", tiny_vocabulary):
         pass
     remembering = tmp_path / "cased.model"
     shutil.copyfile(shared / "data/vocabulary/30k-clean.model", remembering)
     remembering.with_suffix(".tokenizer.json").write_text(json.dumps(CASED))
-    with opened(f"hub:{module}", remembering) as start:
+    with open_init_from(f"hub:{module}", remembering) as start:
         assert start.tokenizer == CASED
 
 
 def test_places_that_are_no_start(tmp_path):
     for origin in (tmp_path, f"hub:{tmp_path}"):
-        with pytest.raises(FileNotFoundError, match=str(tmp_path)), opened(origin):
+        with pytest.raises(FileNotFoundError, match=str(tmp_path)), open_init_from(origin):
             pass
     (tmp_path / "config.json").write_text('{"model_type": "albert"}')
-    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"), opened(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"), open_init_from(tmp_path):
         pass
 
 
 def test_a_folder_of_transformers(run, tmp_path):
     """It is converted once, and again when it has changed; a run's own commands say how to convert it."""
     convert("run", "huggingface", run, tmp_path / "theirs")
-    first = run_at(tmp_path / "theirs")
-    assert run_at(tmp_path / "theirs").path == first.path
+    first = resolve_run(tmp_path / "theirs")
+    assert resolve_run(tmp_path / "theirs").path == first.path
     for name, value in weights(run).items():
         np.testing.assert_array_equal(weights(first)[name], value)
-    with opened(tmp_path / "theirs") as start:
+    with open_init_from(tmp_path / "theirs") as start:
         assert (start.tokenizer, start.run.path) == (CASED, first.path)
     (tmp_path / "theirs/config.json").touch()
-    assert run_at(tmp_path / "theirs").path != first.path
+    assert resolve_run(tmp_path / "theirs").path != first.path
     with pytest.raises(FileNotFoundError, match=r"a checkpoint of Hugging Face: .*convert --from"):
         _ = albert_tf.load(tmp_path / "theirs")
 
@@ -111,7 +114,7 @@ def test_converted_once(server, golden, shared, tmp_path, monkeypatch, point_to,
         put_repository(server, name, folder)
     for path in ("/albert_models/albert_base_v2.tar.gz", "/albert/3?tf-hub-format=compressed"):
         server.answers[path] = Answer(packed(folder))
-    run = Path(run_at(name))
+    run = Path(resolve_run(name))
     assert run.is_relative_to(tmp_path / "cache" / "runs" / source)
     convert(source, "run", folder, tmp_path / "converted")
     np.testing.assert_equal(weights(run), weights(tmp_path / "converted"))
@@ -123,7 +126,7 @@ def test_converted_once(server, golden, shared, tmp_path, monkeypatch, point_to,
         assert len(server.requests) == 1
     point_to(nobody())
     monkeypatch.setattr(starts, "convert", None)
-    assert run_at(name).path == str(run)
+    assert resolve_run(name).path == str(run)
 
 
 def test_nothing_is_left_of_what_cannot_be_converted(server, hf_folder, tmp_path):
@@ -131,13 +134,13 @@ def test_nothing_is_left_of_what_cannot_be_converted(server, hf_folder, tmp_path
     (hf_folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 5}))
     put_repository(server, "tiny/albert", hf_folder)
     with pytest.raises(InputError, match="the config says"):
-        run_at("tiny/albert")
+        resolve_run("tiny/albert")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() or "writing" in path.name]
 
 
 def test_another_process_that_is_faster(server, golden, tmp_path, monkeypatch):
     put_repository(server, "tiny/albert", golden / "hf" / "pretraining")
-    run = Path(run_at("tiny/albert"))
+    run = Path(resolve_run("tiny/albert"))
     run.rename(tmp_path / "theirs")
 
     def convert_meanwhile(*arguments, **settings):
@@ -145,12 +148,12 @@ def test_another_process_that_is_faster(server, golden, tmp_path, monkeypatch):
         return convert(*arguments, **settings)
 
     monkeypatch.setattr(starts, "convert", convert_meanwhile)
-    assert run_at("tiny/albert").path == str(run)
+    assert resolve_run("tiny/albert").path == str(run)
     assert [path.name for path in run.parent.iterdir()] == [run.name]
 
 
 def test_paths_are_themselves(tmp_path):
     for path in (str(tmp_path), str(tmp_path / "nothing"), "ram://nothing"):
-        assert run_at(path).path == path
+        assert resolve_run(path).path == path
     with pytest.raises(InputError, match="word is neither a path here nor a published name: albert_base_v1"):
-        run_at("word")
+        resolve_run("word")

@@ -14,12 +14,12 @@ from albert_tf.data.documents import (
     documents_of,
     hash_bucket,
     in_hash_range,
-    shuffled,
+    shuffle_documents,
     text_documents,
-    tokenized,
+    tokenize_documents,
 )
-from albert_tf.preprocessing.reading import FileSlice, read_slice
-from albert_tf.raw_text.long_lines import PART_BYTES
+from albert_tf.data.prepare_reading import FileSlice, read_slice
+from albert_tf.text.lines import PART_BYTES
 
 
 def as_lines(dataset):
@@ -137,7 +137,9 @@ def test_the_order_comes_from_seed_and_epoch_alone():
 
 def test_an_element_is_shuffled_by_at_most_the_buffers_length():
     seed = tf.constant([3, 4], tf.int64)
-    dataset = tf.data.Dataset.range(1).flat_map(lambda _: shuffled(tf.data.Dataset.range(100), 20, seed))
+    dataset = tf.data.Dataset.range(1).flat_map(
+        lambda _: shuffle_documents(tf.data.Dataset.range(100), 20, seed)
+    )
     found = list(dataset.as_numpy_iterator())
     assert sorted(found) == list(range(100)) != found
     assert max(number - place for place, number in enumerate(found)) < 20
@@ -158,13 +160,13 @@ def test_a_hash_at_the_edge_of_two_ranges_lies_in_the_second_alone():
 
 def test_tokenized(tiny_tokenizer):
     texts = ["The moon.\nA hat!", "\u00ad", "é\n\u200b\nbad \xff"]
-    block = tokenized(tf.constant(texts), tiny_tokenizer)
+    block = tokenize_documents(tf.constant(texts), tiny_tokenizer)
     lines = [["the moon.", "a hat!"], [], ["e", "bad \xff"]]
     tokens = [[tiny_tokenizer([line]).to_list()[0] for line in document] for document in lines]
     assert block.sentences.numpy().tolist() == [2, 0, 2]
     assert block.sentence_lengths.numpy().tolist() == [len(s) for document in tokens for s in document]
     assert block.tokens.numpy().tolist() == [t for document in tokens for s in document for t in s]
-    in_pipeline = tf.data.Dataset.from_tensors(texts).map(lambda x: tokenized(x, tiny_tokenizer))
+    in_pipeline = tf.data.Dataset.from_tensors(texts).map(lambda x: tokenize_documents(x, tiny_tokenizer))
     for eager, graph in zip(block, in_pipeline.get_single_element(), strict=True):
         assert eager.dtype == graph.dtype == tf.int32
         assert eager.numpy().tolist() == graph.numpy().tolist()

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.google_examples import encode_examples
-from albert_tf.data.tfrecords import naming_damaged_files
-from albert_tf.tokenizers import Vocabulary, train_vocabulary
-from albert_tf.utils.errors import InputError
+from albert_tf.data.tfrecords import encode_examples, naming_damaged_files
+from albert_tf.errors import InputError
+from albert_tf.text.sentencepiece import SentencePieceVocabulary
+from albert_tf.text.vocabulary_training import train_vocabulary
 
 SIZE = {"batch_size": 8, "seq_length": 48}
 NAMES = {
@@ -33,7 +33,7 @@ def batches(tiny_corpus, tiny_vocabulary):
 def stored(batches, tiny_vocabulary, tmp_path_factory):
     """The batches as a file of google-research/albert's schema, under one of its names."""
     path = str(tmp_path_factory.mktemp("google") / "examples.tf_record")
-    vocabulary = Vocabulary.from_file(tiny_vocabulary)
+    vocabulary = SentencePieceVocabulary.from_file(tiny_vocabulary)
     with tf.io.TFRecordWriter(path) as file:
         for batch in batches:
             for record in encode_examples(batch, vocabulary, "sentence_order_labels"):
@@ -47,7 +47,7 @@ def read(path, vocabulary, **options):
 
 
 def test_schema(stored, tiny_vocabulary):
-    pieces = Vocabulary.from_file(tiny_vocabulary).pieces
+    pieces = SentencePieceVocabulary.from_file(tiny_vocabulary).pieces
     for record in tf.data.TFRecordDataset(stored).take(20).as_numpy_iterator():
         features = tf.train.Example.FromString(record).features.feature
         values = {

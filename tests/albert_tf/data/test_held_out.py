@@ -8,9 +8,9 @@ from albert_tf.data import held_out
 from albert_tf.data.documents import hash_bucket
 from albert_tf.data.held_out import evaluated_share, held_out_shares
 from albert_tf.data.prepared import encode_document
-from albert_tf.data.shares import Share
+from albert_tf.data.splits import CorpusSplit
 
-LAST = [Share("each document", 1 - size, 1.0) for size in (0.01, 0.02, 0.04, 0.08, 0.16, 0.32)]
+LAST = [CorpusSplit("each document", 1 - size, 1.0) for size in (0.01, 0.02, 0.04, 0.08, 0.16, 0.32)]
 
 
 @pytest.fixture
@@ -37,12 +37,12 @@ def test_whole_documents_of_the_lowest_hashes(shares, tmp_path):
     (tmp_path / "text.txt").write_text("\n\n".join(reversed(texts)))
     found, what = shares(tmp_path / "text.txt")
     ends = [(int(hashes[count - 1]) + 1) / 2**30 for count in (3, 6, 12, 24, 48)]
-    assert found == [Share("documents", 0.0, end) for end in ends] + LAST
+    assert found == [CorpusSplit("documents", 0.0, end) for end in ends] + LAST
     assert what[0] == "3 of 300 documents, 1.0% of the text"
     assert what[5] == "the last 1% of each document"
     (tmp_path / "text.txt").write_text("\n\n".join(texts[:5]))  # of few documents one at least
     (share, *_), _ = shares(tmp_path / "text.txt")
-    assert share == Share("documents", 0.0, (int(hashes[0]) + 1) / 2**30)
+    assert share == CorpusSplit("documents", 0.0, (int(hashes[0]) + 1) / 2**30)
 
 
 def test_a_document_that_is_most_of_the_text_is_not_held_out(shares, tmp_path):
@@ -69,20 +69,20 @@ def test_prepared_documents_by_their_stored_hash(shares, tmp_path):
         for number in range(50):
             file.write(encode_document([5, 6, 7], [3], 1000 - number))
     (share, *_), (what, *_) = shares(tmp_path / "documents.tfrecord")
-    assert share == Share("documents", 0.0, (951 + 1) / 2**30)
+    assert share == CorpusSplit("documents", 0.0, (951 + 1) / 2**30)
     assert what == "1 of 50 documents, 2.0% of the text"
 
 
 def test_a_large_corpus_is_not_looked_at(shares, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("one\n\ntwo\n")
     monkeypatch.setattr(held_out, "SMALL_CORPUS", 5)
-    assert shares(tmp_path / "text.txt") == ([Share("documents", 0.0, 0.01)], ["1% of the documents"])
+    assert shares(tmp_path / "text.txt") == ([CorpusSplit("documents", 0.0, 0.01)], ["1% of the documents"])
 
 
 def test_what_is_evaluated_on_is_bounded(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("x" * 600)
     (tmp_path / "b.txt").write_text("x" * 400)
-    share = Share("documents", 0.0, 0.01)
+    share = CorpusSplit("documents", 0.0, 0.01)
     assert evaluated_share(share, str(tmp_path / "*.txt")) == share
     monkeypatch.setattr(held_out, "MAX_EVALUATED_BYTES", 2)
-    assert evaluated_share(share, str(tmp_path / "*.txt")) == Share("documents", 0.0, 0.002)
+    assert evaluated_share(share, str(tmp_path / "*.txt")) == CorpusSplit("documents", 0.0, 0.002)

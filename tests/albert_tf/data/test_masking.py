@@ -5,15 +5,15 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.masking import (
-    chosen_tiles,
     mask_budget,
     mask_tokens,
     ngram_length_probabilities,
-    tiles,
+    ngram_spans,
+    sample_spans,
     word_numbers,
 )
 from albert_tf.recipes import ExampleSettings
-from albert_tf.tokenizers.input_format import ALBERT_IDS
+from albert_tf.text.text_tokenizer import ALBERT_IDS
 
 SEED = tf.constant([5, 6], tf.int64)
 PIECES = 50  # ids 5 … 24 begin a word, 25 … 49 go on with one
@@ -64,7 +64,7 @@ def test_ngram_length_probabilities():
 
 def tiled(word_ids, segments, max_ngram=3, whole_word=True):
     words, first = word_numbers(word_ids, segments, STARTS_WORD, whole_word)
-    return tiles(words, first, segments, max_ngram, SEED).numpy()
+    return ngram_spans(words, first, segments, max_ngram, SEED).numpy()
 
 
 def test_tiles_are_whole_words_of_one_segment_in_order():
@@ -103,7 +103,7 @@ def test_as_many_tiles_are_chosen_as_fit():
     generator = np.random.default_rng(1)
     sizes = generator.integers(0, 7, (300, 25))
     budget = generator.integers(1, 60, 300)
-    taken = chosen_tiles(tf.constant(sizes, tf.int32), tf.constant(budget, tf.int32), SEED).numpy()
+    taken = sample_spans(tf.constant(sizes, tf.int32), tf.constant(budget, tf.int32), SEED).numpy()
     for of_row, is_taken, most in zip(sizes, taken, budget, strict=True):
         left = most - of_row[is_taken].sum()
         assert left >= 0
@@ -113,7 +113,7 @@ def test_as_many_tiles_are_chosen_as_fit():
 
 def test_order_of_tiles_is_uniform():
     """With a budget of two tiles, each pair of five is as likely as any other."""
-    taken = chosen_tiles(tf.ones([20_000, 5], tf.int32), tf.fill([20_000], 2), SEED).numpy()
+    taken = sample_spans(tf.ones([20_000, 5], tf.int32), tf.fill([20_000], 2), SEED).numpy()
     assert (taken.sum(axis=1) == 2).all()
     pairs = np.bincount(taken @ (1 << np.arange(5)))
     assert sorted(np.flatnonzero(pairs)) == [i for i in range(32) if bin(i).count("1") == 2]

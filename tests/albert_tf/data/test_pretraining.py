@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.pretraining import NothingFound
-from albert_tf.data.shares import Share
-from albert_tf.features import pretraining_spec
-from albert_tf.utils.errors import InputError
+from albert_tf.constants import pretraining_spec
+from albert_tf.data.dataset import NothingFound
+from albert_tf.data.splits import CorpusSplit
+from albert_tf.errors import InputError
 from tests.tiny import DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
@@ -146,7 +146,7 @@ def test_a_cache_is_filled_once_and_examples_do_not_depend_on_the_batch_size(dat
 
     text = tmp_path / "text.txt"
     text.write_text(tiny_corpus.read_text())
-    options = {"repeat": False, "shuffle": False, "share": Share("documents", 0.0, 0.7)}
+    options = {"repeat": False, "shuffle": False, "share": CorpusSplit("documents", 0.0, 0.7)}
     cached = dataset(text, cache=True, batch_size=3, **options)
     first = rows(cached, 3)
     text.unlink()

@@ -6,18 +6,18 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data import pretraining_dataset
+from albert_tf.data.dataset import pretraining_dataset
 from albert_tf.data.documents import Documents
-from albert_tf.data.masking import tiles, word_numbers
+from albert_tf.data.masking import ngram_spans, word_numbers
 from albert_tf.data.roberta_inputs import (
-    carried_on,
-    divided,
+    add_separators,
+    concat_ragged,
     document_numbers,
-    joined,
-    packed,
+    pack_across_documents,
+    pack_sentences,
     sentence_pairs,
-    separated,
-    whole_inputs,
+    split_long,
+    whole_sentence_inputs,
 )
 from tests.albert_tf.data.test_segments import block, documents_of_any_kind, spans
 
@@ -27,11 +27,11 @@ SEPARATOR = 9999
 
 def divided_block(documents, max_tokens):
     """The documents, in which no token ends a sentence."""
-    return divided(documents, max_tokens, np.zeros(SEPARATOR, bool), np.ones(SEPARATOR, bool))
+    return split_long(documents, max_tokens, np.zeros(SEPARATOR, bool), np.ones(SEPARATOR, bool))
 
 
 def joined_block(documents, max_tokens):
-    return joined(separated(divided_block(documents, max_tokens), SEPARATOR))
+    return concat_ragged(add_separators(divided_block(documents, max_tokens), SEPARATOR))
 
 
 def packed_by_hand(documents, max_tokens, *, over_ends):
@@ -59,11 +59,11 @@ def texts(lengths):
 
 
 def packed_inputs(documents, max_tokens):
-    return inputs_of(packed(documents, SEPARATOR, max_tokens))
+    return inputs_of(pack_sentences(documents, SEPARATOR, max_tokens))
 
 
 def inputs_of(documents):
-    segments = whole_inputs(documents, SEPARATOR)
+    segments = whole_sentence_inputs(documents, SEPARATOR)
     assert not segments.labels.numpy().any()
     starts, lengths = segments.starts[0].numpy(), segments.lengths[0].numpy()
     return [documents.tokens.numpy()[s : s + n].tolist() for s, n in zip(starts, lengths, strict=True)]
@@ -92,7 +92,7 @@ def test_sentences_of_a_paragraph():
     """Of a line of 70 tokens those end with 19 before the word 20, and with 49, but not within a word."""
     ends, words = np.zeros(200, bool), np.ones(200, bool)
     ends[[3, 19, 29, 49, 79]], words[30] = True, False
-    found = separated(divided(block([[10, 70], [32]]), 1000, ends, words), SEPARATOR)
+    found = add_separators(split_long(block([[10, 70], [32]]), 1000, ends, words), SEPARATOR)
     assert found.sentence_lengths.numpy().tolist() == [11, 10, 30, 30, 33]
     assert found.sentences.numpy().tolist() == [4, 1]
 
@@ -121,7 +121,7 @@ def test_a_block_begins_with_what_the_last_one_left(many, max_tokens):
 
     spec = Documents(*(tf.TensorSpec([None], tf.int32) for _ in range(3)))
     source = tf.data.Dataset.from_generator(generate, output_signature=spec)
-    carried = list(carried_on(source, SEPARATOR, max_tokens))
+    carried = list(pack_across_documents(source, SEPARATOR, max_tokens))
     assert len(carried) == len(blocks) + 1
     found = [row for documents in carried for row in inputs_of(documents)]
     assert found == packed_by_hand(texts(everything), max_tokens, over_ends=True)
@@ -136,7 +136,7 @@ def test_documents_are_numbered_and_no_separator_is_masked():
 def test_no_tile_spans_two_documents():
     segments = tf.tile(tf.constant([[0, 1, 1, 1, 0, 3, 3, 0, 4, 4, 4, 0]]), [500, 1])
     words, before = word_numbers(tf.zeros_like(segments), segments, tf.constant([True]), True)
-    found = tiles(words, before, segments, 3, SEED).numpy()
+    found = ngram_spans(words, before, segments, 3, SEED).numpy()
     of_first, of_second, of_third = found[:, 1:4], found[:, 5:7], found[:, 8:11]
     assert (of_first.max(1) < of_second.min(1)).all()
     assert (of_second.max(1) < of_third.min(1)).all()

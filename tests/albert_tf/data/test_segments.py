@@ -11,7 +11,7 @@ from albert_tf.data.segments import (
     segment_pairs,
     single_segments,
     target_lengths,
-    trimmed_starts,
+    trim_starts,
 )
 
 SEED = tf.constant([3, 4], tf.int64)
@@ -139,7 +139,7 @@ def test_a_single_word_makes_no_pair():
 def test_trimming_takes_from_front_and_back_by_a_coin():
     count = 4000
     zeros, twenty, ten = (tf.fill([count], n) for n in (0, 20, 10))
-    starts = trimmed_starts((zeros, twenty), (twenty, twenty), (ten, twenty), SEED)
+    starts = trim_starts((zeros, twenty), (twenty, twenty), (ten, twenty), SEED)
     at_front = starts[0].numpy()
     assert (starts[1].numpy() == 20).all()
     assert set(at_front) <= set(range(11))

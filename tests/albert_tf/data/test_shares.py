@@ -3,14 +3,14 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.documents import Documents
-from albert_tf.data.shares import BY_HASH, Share, between
+from albert_tf.data.splits import BY_HASH, CorpusSplit, split_between
 
 
 def test_a_share_its_rest_and_a_part_of_it():
-    begins, ends = Share(BY_HASH, 0.0, 0.25), Share(BY_HASH, 0.25, 1.0)
+    begins, ends = CorpusSplit(BY_HASH, 0.0, 0.25), CorpusSplit(BY_HASH, 0.25, 1.0)
     assert (begins.rest, ends.rest) == (ends, begins)
-    assert begins.at_most(0.125) == Share(BY_HASH, 0.0, 0.125)
-    assert ends.at_most(0.125) == Share(BY_HASH, 0.875, 1.0)
+    assert begins.at_most(0.125) == CorpusSplit(BY_HASH, 0.0, 0.125)
+    assert ends.at_most(0.125) == CorpusSplit(BY_HASH, 0.875, 1.0)
     assert (begins.at_most(3.0), ends.at_most(3.0)) == (begins, ends)
 
 
@@ -37,14 +37,14 @@ def as_lists(documents):
     ],
 )
 def test_between(share, expected):
-    assert as_lists(between(documents_of([2, 4], [], [4]), *share)) == expected
+    assert as_lists(split_between(documents_of([2, 4], [], [4]), *share)) == expected
 
 
 def test_parts_of_documents_divide_them():
     generator = np.random.default_rng(1)
     lengths = [generator.integers(1, 30, generator.integers(0, 40)).tolist() for _ in range(200)]
     documents = documents_of(*lengths)
-    parts = [as_lists(between(documents, *edges)) for edges in ((0.0, 0.3), (0.3, 0.99), (0.99, 1.0))]
+    parts = [as_lists(split_between(documents, *edges)) for edges in ((0.0, 0.3), (0.3, 0.99), (0.99, 1.0))]
     for whole, *cut in zip(as_lists(documents), *parts, strict=True):
         tokens = [token for sentence in whole for token in sentence]
         assert [token for part in cut for sentence in part for token in sentence] == tokens

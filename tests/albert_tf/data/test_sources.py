@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.documents import in_hash_range, text_documents
-from albert_tf.data.shares import Share
+from albert_tf.data.prepare import prepare
 from albert_tf.data.sources import document_tokens
+from albert_tf.data.splits import CorpusSplit
 from albert_tf.data.tfrecords import serialised_example
-from albert_tf.preprocessing.prepare import prepare
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
 from tests.tiny import CORPUS, DOCUMENTS
 
 NORMALISED = {"lowercase": True, "strip_accents": True}
@@ -52,7 +52,7 @@ def test_prepared_documents_without_those_held_out(tiny_corpus, tiny_vocabulary,
 
 @pytest.mark.parametrize("of", ["documents", "each document"])
 def test_a_share(tiny_corpus, tiny_vocabulary, expected, of):
-    share = Share(of, 0.0, 0.5) if of == "documents" else Share(of, 0.5, 1.0)
+    share = CorpusSplit(of, 0.0, 0.5) if of == "documents" else CorpusSplit(of, 0.5, 1.0)
     parts = [read(tiny_corpus, tiny_vocabulary, share=part) for part in (share.rest, share)]
     if of == "documents":
         buckets = [number for _, number in text_documents(str(tiny_corpus))]

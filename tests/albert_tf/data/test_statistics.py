@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.tokenizers.sentencepiece import Vocabulary
+from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from tests.albert_tf.data.test_pretraining import original_ids
 
 LENGTH = 128
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def vocabulary(shared):
-    return Vocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
+    return SentencePieceVocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
 
 
 @pytest.fixture(scope="module")

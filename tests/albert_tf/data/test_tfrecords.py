@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.tfrecords import first_example, naming_damaged_files, tfrecord_reader
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
 
 
 @pytest.fixture(params=["", " [1] 字"])

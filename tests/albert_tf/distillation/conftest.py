@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import build_model
-from albert_tf.distillation.run import distill
-from albert_tf.distillation.settings import Distillation, TaskDistillation
+from albert_tf.finetuning.distill import Distillation, TaskDistillation, distill
 from albert_tf.finetuning.task_table import task_entries
-from albert_tf.tasks.datasets.columns import TABLE, Columns
-from albert_tf.training.settings import LoopSettings
-from albert_tf.utils.records import changed
+from albert_tf.runs.build_model import build_model
+from albert_tf.settings import replace_fields
+from albert_tf.tasks.columns import TABLE, Columns
+from albert_tf.training.compute_settings import LoopSettings
 from tests.albert_tf.distillation.runs import BERT, RECIPE, STUDENT
 from tests.albert_tf.finetuning.runs import LOOP, ROWS
 from tests.albert_tf.finetuning.runs import RECIPE as TASK_RECIPE
@@ -68,7 +67,7 @@ def taught(teacher, tiny_corpus, tiny_vocabulary, tmp_path_factory):
             vocabulary=tiny_vocabulary,
             loop=LoopSettings(log_every=2, eval_every=3, checkpoint_every=3),
         )
-        return changed(made, **changes)
+        return replace_fields(made, **changes)
 
     return make
 
@@ -113,6 +112,6 @@ def task_taught(task_teacher, table, tmp_path_factory):
             recipe=TASK_RECIPE,
             loop=LOOP,
         )
-        return changed(made, **changes)
+        return replace_fields(made, **changes)
 
     return make

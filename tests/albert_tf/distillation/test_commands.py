@@ -3,7 +3,7 @@
 import pytest
 
 from albert_tf import cli
-from albert_tf.pretraining import run as pretraining
+from albert_tf.pretraining import pretrain as pretraining
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.distillation.runs import STUDENT
 

@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 from scipy.special import log_softmax
 
-from albert_tf.distillation.objectives import pretraining_terms, task_terms
-from albert_tf.distillation.targets import SoftLabels, SoftTargets
-from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
+from albert_tf.finetuning.distillation_losses import pretraining_loss_sums, task_loss_sums
+from albert_tf.finetuning.soft_targets import SoftLabels, SoftTargets
+from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.regression import Regression
-from albert_tf.training.metrics import term_metrics
+from albert_tf.training.loss_evaluation import loss_metrics
 
 RNG = np.random.default_rng(0)
 BATCH = {
@@ -30,7 +30,7 @@ def test_terms_of_pretraining():
     student, teacher = outputs(), outputs()
     targets = SoftTargets(temperature=2.0, soft_weight=5.0, mlm_weight=3.0, cosine_weight=0.5)
     batch = {name: tf.constant(value) for name, value in BATCH.items()}
-    objective = pretraining_terms(pretraining_objective("none"), lambda _: teacher, targets)
+    objective = pretraining_loss_sums(pretraining_loss_fn("none"), lambda _: teacher, targets)
     found = tf.nest.map_structure(float, objective.terms(student, batch))
     s, t = (log_softmax(x["mlm_logits"] / 2, axis=-1) for x in (student, teacher))
     soft = 4 * (np.exp(t) * (t - s)).sum(axis=-1)[:2][[0, 0, 1], [0, 1, 0]].sum()
@@ -47,7 +47,7 @@ def test_terms_of_pretraining():
 
 
 def test_without_its_weight_states_are_not_compared():
-    objective = pretraining_terms(pretraining_objective("sop"), lambda _: {}, SoftTargets(cosine_weight=0))
+    objective = pretraining_loss_sums(pretraining_loss_fn("sop"), lambda _: {}, SoftTargets(cosine_weight=0))
     assert objective.names == ("mlm", "sop", "soft")
 
 
@@ -63,7 +63,9 @@ def test_terms_of_a_task_leave_out_rows_that_fill_a_batch(kind, config, labels):
     batch = {"input_mask": tf.constant(BATCH["input_mask"]), "labels": tf.constant(labels)}
     width = 1 if kind is Regression else 2
     student, teacher = ({"logits": RNG.normal(size=[3, width]).astype(np.float32)} for _ in range(2))
-    objective = task_terms(kind(config), lambda _: teacher, SoftLabels(soft_weight=0.25, label_weight=0.75))
+    objective = task_loss_sums(
+        kind(config), lambda _: teacher, SoftLabels(soft_weight=0.25, label_weight=0.75)
+    )
     found = tf.nest.map_structure(float, objective.terms(student, batch))
     s, t = (x["logits"][:2].astype(np.float64) for x in (student, teacher))
     if kind is Classification:
@@ -77,4 +79,4 @@ def test_terms_of_a_task_leave_out_rows_that_fill_a_batch(kind, config, labels):
     np.testing.assert_allclose([found["soft"].loss, found["soft"].weight], [expected, 2], rtol=1e-4)
     own = objective.names[0]
     loss = 0.75 * found[own].loss / 2 + 0.25 * expected / 2
-    np.testing.assert_allclose(term_metrics(found, objective.factors)["loss"], loss, rtol=1e-4)
+    np.testing.assert_allclose(loss_metrics(found, objective.factors)["loss"], loss, rtol=1e-4)

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_parts
-from albert_tf.distillation.run import distill
-from albert_tf.distillation.settings import Distillation
-from albert_tf.distillation.targets import SoftTargets
-from albert_tf.pretraining import run as pretraining
+from albert_tf.errors import InputError
+from albert_tf.finetuning.distill import Distillation, distill
+from albert_tf.finetuning.soft_targets import SoftTargets
+from albert_tf.pretraining import pretrain as pretraining
 from albert_tf.pretraining.evaluation import evaluate_run
-from albert_tf.pretraining.run import pretrain
-from albert_tf.pretraining.settings import Pretraining
-from albert_tf.training.strategies import STRATEGIES
-from albert_tf.utils.errors import InputError
+from albert_tf.pretraining.pretrain import pretrain
+from albert_tf.pretraining.pretraining_settings import Pretraining
+from albert_tf.runs.checkpoints import checkpoint_parts
+from albert_tf.training.distribution import STRATEGIES
 from tests.albert_tf.distillation.runs import BERT, PRETRAINER, RECIPE, STUDENT
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.albert_tf.training.toy import dying_after

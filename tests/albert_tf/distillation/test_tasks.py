@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import RunDirectory
-from albert_tf.distillation.run import distill, distill_task
-from albert_tf.distillation.teacher import read_teacher
-from albert_tf.finetuning import run as finetuning
+from albert_tf.errors import InputError
+from albert_tf.finetuning import finetune as finetuning
+from albert_tf.finetuning.distill import distill, distill_task
 from albert_tf.finetuning.evaluation import evaluate_trained
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import task_entries
-from albert_tf.tasks.datasets.columns import TABLE, Columns
-from albert_tf.training.settings import Execution
-from albert_tf.utils.errors import InputError
+from albert_tf.finetuning.teacher import read_teacher
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks.columns import TABLE, Columns
+from albert_tf.training.compute_settings import ComputeConfig
 from tests.albert_tf.distillation.runs import BERT, STUDENT
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics, weights
@@ -33,7 +33,7 @@ def student(task_taught):
 
 
 def test_a_student_begins_with_layers_and_head_of_the_teacher(task_teacher, task_taught, begun, monkeypatch):
-    monkeypatch.setattr(finetuning, "ending", lambda *_: [])
+    monkeypatch.setattr(finetuning, "final_lines", lambda *_: [])
     after, before = begun(distill_task, finetuning, task_taught(), []), weights(task_teacher)
     assert "classifier/output_weights:0" in after
     for name, value in after.items():
@@ -42,7 +42,7 @@ def test_a_student_begins_with_layers_and_head_of_the_teacher(task_teacher, task
 
 
 def test_a_student_of_fewer_layers_begins_with_its_teacher(task_teacher, task_taught, begun, monkeypatch):
-    monkeypatch.setattr(finetuning, "ending", lambda *_: [])
+    monkeypatch.setattr(finetuning, "final_lines", lambda *_: [])
     made = dataclasses.replace(task_taught(), config=None, vocabulary=None, num_hidden_layers=1)
     after, before = begun(distill_task, finetuning, made, []), weights(task_teacher)
     assert {name for name in before if "/group_" not in name or "/group_0/" in name} == after.keys()
@@ -53,7 +53,9 @@ def test_a_student_of_fewer_layers_begins_with_its_teacher(task_teacher, task_ta
 def test_logits_of_a_teacher_are_in_the_order_of_the_students_labels(task_teacher):
     run = RunDirectory(task_teacher)
     batch, labels = {"input_word_ids": tf.constant([[2, 9, 8, 3], [2, 7, 3, 0]])}, run.task["labels"]
-    own, other = (read_teacher(run, Execution(), order)(batch)["logits"] for order in (labels, labels[::-1]))
+    own, other = (
+        read_teacher(run, ComputeConfig(), order)(batch)["logits"] for order in (labels, labels[::-1])
+    )
     np.testing.assert_array_equal(other, own.numpy()[:, ::-1])
     assert np.ptp(own) > 0
 

@@ -6,11 +6,11 @@ import shutil
 import pytest
 
 import albert_tf
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import task_entries
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.utils.records import changed
+from albert_tf.settings import replace_fields
+from albert_tf.tasks.columns import Columns
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 
 
@@ -55,7 +55,7 @@ def asked(own_table, tiny_vocabulary, tmp_path_factory):
             recipe=RECIPE,
             loop=LOOP,
         )
-        return changed(made, **changes)
+        return replace_fields(made, **changes)
 
     return make
 

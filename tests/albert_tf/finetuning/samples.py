@@ -4,7 +4,7 @@ import csv
 import itertools
 import json
 
-from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.tasks.columns import Columns
 
 COUNT = 64
 

@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
-from albert_tf.checkpoints.metrics_log import Best, read_metrics
-from albert_tf.checkpoints.models import build_model
 from albert_tf.conversion.convert import convert
-from albert_tf.finetuning.trained import read_trained
+from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.runs.build_model import build_model
+from albert_tf.runs.run_directory import Best, RunDirectory, read_metrics
 from hub_export.export import export
 from tests.tiny import TINY
 
@@ -83,7 +82,7 @@ def test_another_step_than_the_best_is_told(steps, tmp_path, caplog, values, tak
     shutil.copytree(steps, run)
     write_figures(run, values)
     for _ in range(2):  # it is told once
-        assert read_trained(run).step == taken
+        assert load_finetuned(run).step == taken
     lines = [line for line in caplog.messages if "is used" in line]
     assert len(lines) == (0 if told is None else 1)
     assert told is None or lines[0].endswith(told)
@@ -102,8 +101,8 @@ def test_all_who_read_a_run_take_it_unless_they_are_told(steps, tmp_path):
     shutil.copytree(steps, run)
     write_figures(run, {2: 0.5, 4: 0.9, 6: 0.7, 8: 0.8})
     np.testing.assert_allclose(albert_tf.load(run).encoder.pooler.kernel, np.full([32, 32], 0.04), rtol=1e-6)
-    assert read_trained(run).step == 4
-    assert read_trained(run, 8).step == 8
+    assert load_finetuned(run).step == 4
+    assert load_finetuned(run, 8).step == 8
     export(run, tmp_path / "hub", encoder_only=True, check=False)
     variables = tf.saved_model.load(str(tmp_path / "hub/encoder")).variables
     np.testing.assert_allclose(variables[0].numpy().ravel()[:5], 0.04, rtol=1e-6)

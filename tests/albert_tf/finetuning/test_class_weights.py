@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from sklearn.utils.class_weight import compute_class_weight
 
-from albert_tf.checkpoints import RunDirectory
-from albert_tf.conversion.start import Start
+from albert_tf.conversion.init_from import InitFrom
+from albert_tf.errors import InputError
 from albert_tf.finetuning.class_weights import class_weights, training_kind
-from albert_tf.finetuning.data import encoded, read_sets
-from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.task_table import TASKS, task_entries
-from albert_tf.finetuning.trained import read_trained
-from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.finetuning.data import encode_splits, read_splits
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES
+from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.losses import LABEL
-from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics
 from tests.tiny import TINY
@@ -44,7 +44,7 @@ def test_weights_by_label():
 
 
 def test_how_weights_are_written():
-    replace = RECIPES["classification"].replace
+    replace = FINETUNING_RECIPES["classification"].replace
     for asked in ('{"a": 2, "b": 0.5}', {"a": 2, "b": 0.5}):
         assert replace(class_weight=asked).class_weight == {"a": 2.0, "b": 0.5}
     assert replace(class_weight={0: 3}).class_weight == {"0": 3.0}
@@ -72,7 +72,7 @@ def test_training_is_weighted_and_evaluations_are_not(weighted, finetuned, own_t
     assert first[weighted]["loss"] > 3 * first[finetuned]["loss"]
     recipe = RunDirectory(weighted).recipe
     assert (recipe["class_weight"], recipe["label_smoothing"]) == ({"speech": 40.0}, 0.2)
-    trained, kinds = read_trained(weighted, 6), ["speech", "tale"]
+    trained, kinds = load_finetuned(weighted, 6), ["speech", "tale"]
     records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
     chances = [
         found.scores[kinds.index(record.label)]
@@ -86,11 +86,11 @@ def test_weights_of_tags_are_by_words(tiny_vocabulary, tmp_path):
     """Of which each counts once, however many tokens it has."""
     file = tmp_path / "own.conll"
     file.write_text("boats O\nand O\nMrs. B-X\n\nboats O\nKept B-Y\n" * 4)
-    task = TASKS["tagging"]
-    sets = read_sets(task, None, file, file, None)
-    start = Start(TINY, tiny_vocabulary, {"lowercase": True, "strip_accents": True}, None)
-    data = encoded(task, task_entries("tagging", sets.train, 32), sets, start)
-    kind = training_kind(data, RECIPES["tagging"].replace(class_weight="balanced"))
+    task = TASK_SPECS["tagging"]
+    sets = read_splits(task, None, file, file, None)
+    start = InitFrom(TINY, tiny_vocabulary, {"lowercase": True, "strip_accents": True}, None)
+    data = encode_splits(task, task_entries("tagging", sets.train, 32), sets, start)
+    kind = training_kind(data, FINETUNING_RECIPES["tagging"].replace(class_weight="balanced"))
     assert list(data.kind.labels) == ["O", "B-X", "B-Y"]
     np.testing.assert_allclose(kind.losses["label"].term.keywords["class_weights"], [5 / 9, 5 / 3, 5 / 3])
     assert data.kind.losses is LABEL  # of evaluations

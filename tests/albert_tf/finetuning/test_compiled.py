@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from albert_tf import cli
-from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.tasks.batches import few_lengths, task_batches
 from albert_tf.tasks.classification import text_rows
-from albert_tf.tasks.examples.batches import few_lengths, task_batches
-from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.training import phases, strategies
-from albert_tf.training.settings import Execution
-from albert_tf.training.strategies import compiles
+from albert_tf.tasks.records import TextRecord
+from albert_tf.training import distribution, stages
+from albert_tf.training.compute_settings import ComputeConfig
+from albert_tf.training.distribution import compiles
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics
 from tests.tiny import DOCUMENTS
@@ -37,16 +37,16 @@ def test_batches_have_the_same_examples_and_four_lengths_at_most(piece_tokenizer
 
 def test_gpus_compile_unless_told_otherwise(monkeypatch):
     for kind, by_default in (("CPU", False), ("GPU", True)):
-        monkeypatch.setattr(strategies, "device_kind", lambda strategy, kind=kind: kind)
+        monkeypatch.setattr(distribution, "device_kind", lambda strategy, kind=kind: kind)
         assert [compiles(xla) for xla in (None, True, False)] == [by_default, True, False]
 
 
 def test_elementwise_functions_are_compiled_where_nothing_else_is(monkeypatch):
     """A TPU's programs are compiled in any case."""
     for kind, expected in (("CPU", [True, False, True]), ("GPU", [False, False, True]), ("TPU", [False] * 3)):
-        for module in (strategies, phases):
+        for module in (distribution, stages):
             monkeypatch.setattr(module, "device_kind", lambda strategy, kind=kind: kind)
-        assert [phases.is_fused(Execution(xla=xla)) for xla in (None, True, False)] == expected
+        assert [stages.is_fused(ComputeConfig(xla=xla)) for xla in (None, True, False)] == expected
 
 
 @pytest.mark.slow

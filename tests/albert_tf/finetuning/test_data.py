@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.conversion.start import Start
-from albert_tf.finetuning.data import dev_sets, encoded, read_sets, split_off
-from albert_tf.finetuning.task_table import TASKS, task_entries
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TextRecord, label_of
-from albert_tf.utils.errors import InputError
+from albert_tf.conversion.init_from import InitFrom
+from albert_tf.errors import InputError
+from albert_tf.finetuning.data import encode_splits, read_dev_sets, read_splits, split_off
+from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.records import ChoiceRecord, QuestionRecord, TextRecord, label_of
 from tests.tiny import TINY
 
 COLUMNS = Columns("text", None, "kind")
@@ -76,14 +76,14 @@ def own_file(folder, rows):
 
 
 def own_sets(file, dev=None, task="classification", columns=COLUMNS):
-    return read_sets(TASKS[task], None, file, dev, columns)
+    return read_splits(TASK_SPECS[task], None, file, dev, columns)
 
 
 def test_what_is_held_out_is_by_label_and_its_labels_are_known(tmp_path):
     rows = [{"text": f"text {n}", "kind": "1" if n % 10 == 0 else "0"} for n in range(200)]
     file = own_file(tmp_path, rows)
     assert sum(label_of(record) == "1" for record in own_sets(file).dev["dev"]) == 2
-    records = TASKS["regression"].format.read(file, True, COLUMNS)
+    records = TASK_SPECS["regression"].format.read(file, True, COLUMNS)
     assert own_sets(file, task="regression").train == split_off(records, 0.1)[0]
     file = own_file(tmp_path, [{"text": f"text {n}", "kind": f"kind {n}"} for n in range(20)])
     sets = own_sets(file)
@@ -106,21 +106,21 @@ def test_too_little_to_hold_any_out(tmp_path):
 
 def test_what_is_to_be_evaluated_on(tmp_path, shared):
     file = shared / "data/glue/RTE/dev.tsv"
-    assert dev_sets(TASKS["rte"], folder=file.parent) == dev_sets(TASKS["rte"], file=file)
+    assert read_dev_sets(TASK_SPECS["rte"], folder=file.parent) == read_dev_sets(TASK_SPECS["rte"], file=file)
     cases = [("rte", {}), ("tagging", {}), ("tagging", {"folder": tmp_path})]
     for task, changes in [*cases, ("rte", {"folder": tmp_path, "file": file})]:
         with pytest.raises(InputError, match="--eval"):
-            dev_sets(TASKS[task], **changes)
+            read_dev_sets(TASK_SPECS[task], **changes)
 
 
 def test_other_data_has_another_record(tmp_path, tiny_vocabulary):
-    start = Start(TINY, tiny_vocabulary, {"lowercase": True, "strip_accents": True}, None)
+    start = InitFrom(TINY, tiny_vocabulary, {"lowercase": True, "strip_accents": True}, None)
     rows = [{"text": f"a boat {n % 7}", "kind": "ab"[n % 2]} for n in range(20)]
     entries = task_entries("classification", text_records(2), 32, COLUMNS)
 
     def record(rows, folder=tmp_path):
         file = own_file(folder, rows)
-        return encoded(TASKS["classification"], entries, own_sets(file, file), start).record()
+        return encode_splits(TASK_SPECS["classification"], entries, own_sets(file, file), start).record()
 
     there = record(rows)
     assert (there["examples"], there["eval_examples"]) == (20, {"dev": 20})

@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import cli
-from albert_tf.finetuning import trained
-from albert_tf.finetuning.run import finetune
+from albert_tf.finetuning import finetuned_model
+from albert_tf.finetuning.finetune import finetune
 
 
 class Called(Exception):
@@ -21,7 +21,7 @@ def test_every_command_that_computes_has_the_flag(asked, finetuned, own_table, t
     monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", called)
     with pytest.raises(Called):
         finetune(asked(deterministic=True))
-    monkeypatch.setattr(trained, "load", lambda *arguments: pytest.fail("read before"))
+    monkeypatch.setattr(finetuned_model, "load", lambda *arguments: pytest.fail("read before"))
     evaluate = ["evaluate", "--run", finetuned, "--eval", own_table]
     predict = ["predict", "--run", finetuned, "--input", own_table, "--output", tmp_path / "out.csv"]
     for words in (evaluate, predict):

@@ -11,14 +11,14 @@ import tensorflow as tf
 import albert_tf
 from albert_tf import cli
 from albert_tf.conversion.convert import convert
-from albert_tf.distillation.settings import TaskDistillation
+from albert_tf.errors import InputError
+from albert_tf.finetuning.distill import TaskDistillation
 from albert_tf.finetuning.evaluation import evaluate_trained
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.trained import read_trained
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.columns import Columns
 from hub_export.export import export
 from tests.albert_tf.finetuning.runs import CONFIG, RECIPE, ROWS
 from tests.albert_tf.finetuning.test_resume import assert_same_weights
@@ -40,7 +40,7 @@ def exits(asked, made_once):
 @pytest.fixture(scope="module")
 def layers(exits, own_table):
     """The layer at which each text leaves, and its scores, by patience."""
-    trained = read_trained(exits)
+    trained = load_finetuned(exits)
     records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
     found = {n: trained._replace(patience=n).predicted(records, 8) for n in range(1, L + 1)}
     return {n: (x.layers, np.stack([p.scores for p in x.predictions])) for n, x in found.items()}
@@ -83,7 +83,7 @@ def test_it_begins_with_a_run_of_one_classifier(exits, asked, tmp_path):
 def test_texts_leave_whatever_they_are_batched_with(exits, layers, own_table):
     assert layers[L - 1][0].tolist() == layers[L][0].tolist() == [L] * len(TEXTS)
     assert 2 <= layers[1][0].min() < layers[1][0].max()
-    trained = read_trained(exits)
+    trained = load_finetuned(exits)
     records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
     one = trained._replace(patience=1).predicted(records, 1)
     np.testing.assert_array_equal(one.layers, layers[1][0])

@@ -12,17 +12,17 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.checkpoints.directory import RunDirectory
-from albert_tf.checkpoints.storage import write_json
+from albert_tf.errors import InputError
+from albert_tf.filesystem import write_json
 from albert_tf.finetuning import evaluation as evaluation_module
 from albert_tf.finetuning.evaluation import choose_threshold, evaluate_trained
+from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.reports import best_figures
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.task_table import TASKS, task_entries
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.examples.records import TaggedRecord
-from albert_tf.utils.errors import InputError
+from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.records import TaggedRecord
 from hub_export.export import export
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import SENTENCES
@@ -53,7 +53,7 @@ def run_of(saved, table):
 
     def make(task):
         file, right = table(task)
-        return file, right, saved(task, TASKS[task].format.read(file, True, COLUMNS), columns=COLUMNS)
+        return file, right, saved(task, TASK_SPECS[task].format.read(file, True, COLUMNS), columns=COLUMNS)
 
     return make
 
@@ -84,7 +84,7 @@ def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     best = max(map(value, np.unique([0, 1, 0.5, *scores.ravel(), *(scores.ravel() + 1e-6)])))
     assert value(threshold) == pytest.approx(best)
     after = evaluate_trained(run, file=file)
-    assert after.figures[TASKS[task].best_metric] == pytest.approx(best)
+    assert after.figures[TASK_SPECS[task].best_metric] == pytest.approx(best)
     # Prediction files, pipelines of the run and of its served model, and Keras models.
     rows, again = read_probabilities(run, file, tmp_path / "after.csv")
     np.testing.assert_allclose(again, scores, atol=1e-6)
@@ -273,7 +273,7 @@ def test_what_has_no_labels_has_no_probabilities(run_of, saved, tmp_path, capsys
 def test_a_threshold_is_between_two_labels(tmp_path):
     file = tmp_path / "own.jsonl"
     file.write_text("".join(json.dumps({"text": name, "kind": name}) + "\n" for name in "abc"))
-    records = TASKS["classification"].format.read(file, True, COLUMNS)
+    records = TASK_SPECS["classification"].format.read(file, True, COLUMNS)
     with pytest.raises(InputError, match=r"threshold: .* 3"):
         task_entries("classification", records, 32, COLUMNS, threshold=0.3)
 

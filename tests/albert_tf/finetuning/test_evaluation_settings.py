@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from albert_tf.checkpoints import RunDirectory
 from albert_tf.cli import command_line_parser
-from albert_tf.cli.finetune import settings_given
+from albert_tf.cli.finetune import provided_settings
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.reports import ending
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.task_table import TASKS
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.utils.errors import InputError
+from albert_tf.finetuning.reports import final_lines
+from albert_tf.finetuning.task_table import TASK_SPECS
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks.columns import Columns
 from tests.albert_tf.pretraining.runs import metrics
 
 LOSS = {"eval_share": 0.3, "best_by": "loss"}
@@ -34,7 +34,7 @@ def test_the_lowest_loss_tells_the_best_step(by_loss, own_table):
             losses[line["step"]] = line["eval_loss"]
     assert run.default_step() == min(losses, key=losses.__getitem__)
     assert run.task["best_by"] == "eval_loss"
-    (line,) = ending(run, TASKS["tagging"], {})  # of which no baseline is told
+    (line,) = final_lines(run, TASK_SPECS["tagging"], {})  # of which no baseline is told
     assert line.startswith(f"best: step {run.default_step()} (loss ")
     count = len(own_table.read_text().splitlines())
     assert run.recipe["eval_share"] == 0.3
@@ -88,4 +88,4 @@ def test_the_flags():
     flags = command_line_parser().parse_args(words.split())
     flags.command_line = words
     evaluation = {"best_by": "f1", "eval_share": 0.2}
-    assert settings_given(flags)["evaluation"] == evaluation
+    assert provided_settings(flags)["evaluation"] == evaluation

@@ -5,17 +5,17 @@ import collections
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import RunDirectory
 from albert_tf.config import AlbertConfig
-from albert_tf.finetuning.data import read_sets
+from albert_tf.finetuning.data import read_splits
 from albert_tf.finetuning.evaluation import evaluate_trained
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.reports import best_figures
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.finetuning.task_table import TASKS
-from albert_tf.finetuning.trained import read_trained
-from hub_export.check.modules import check
+from albert_tf.finetuning.task_table import TASK_SPECS
+from albert_tf.runs.run_directory import RunDirectory
 from hub_export.export import export
+from hub_export.module_check import check
 from tests.albert_tf.finetuning.samples import COUNT, sample
 from tests.albert_tf.tasks.answers import assert_answered
 
@@ -48,7 +48,7 @@ LEARNT = ["squad-v2.0", "race", "multi_label", "tagging"]
 
 @pytest.mark.parametrize("name", LEARNT)
 def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
-    task, run = TASKS[name], tmp_path / "run"
+    task, run = TASK_SPECS[name], tmp_path / "run"
     (tmp_path / "data").mkdir()
     has_windows = task.kind.has_windows
     given = sample(name, shared / "data", tmp_path / "data")
@@ -63,7 +63,7 @@ def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
         **given,
     )
     finetune(settings, report=print)
-    sets = read_sets(task, settings.data, settings.train, settings.eval, settings.columns)
+    sets = read_splits(task, settings.data, settings.train, settings.eval, settings.columns)
     labels = collections.Counter(getattr(record, "label", None) for record in sets.train)
     assert None in labels or max(labels.values()) <= COUNT // 2  # no single answer is right
     found = evaluate_trained(run, given.get("data"), given.get("eval")).figures
@@ -75,5 +75,5 @@ def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
 
     *_, served = export(run, tmp_path / "hub", check=False)
     check(served)
-    predictions = read_trained(run).predicted(sets.train).predictions
+    predictions = load_finetuned(run).predicted(sets.train).predictions
     assert_answered(tf.saved_model.load(str(served)).signatures, sets.train, predictions)

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.finetuning.evaluation import evaluate_trained
+from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.run import finetune
-from albert_tf.tasks.datasets.columns import Columns
-from hub_export.check.modules import faults
+from albert_tf.tasks.columns import Columns
 from hub_export.export import export
+from hub_export.module_check import find_faults
 from tests.albert_tf.finetuning.runs import LOOP, RECIPE, SENTENCES
 
 S, STRIDE = 16, 9
@@ -85,6 +85,6 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
     export(run, tmp_path / "hub", check=False)
     served = tf.saved_model.load(str(tmp_path / "hub/serving/1"))
     assert "pair" not in served.signatures
-    assert list(faults(tmp_path / "hub/serving/1", served)) == []
+    assert list(find_faults(tmp_path / "hub/serving/1", served)) == []
     served = served.signatures["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(served["scores"], tf.nn.softmax(model(TEXTS)), atol=1e-6)

@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
-from albert_tf.finetuning import outputs
-from albert_tf.finetuning.outputs import lengths_to_compile, predictor
+from albert_tf.finetuning import finetuned_model
+from albert_tf.finetuning.finetuned_model import create_predict_fn, lengths_to_compile
 from albert_tf.tasks.classification import text_rows
-from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.kind import Examples
+from albert_tf.tasks.records import TextRecord
+from albert_tf.tasks.task import Examples
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
@@ -49,7 +49,7 @@ def test_every_example_once_and_in_its_place(piece_tokenizer):
         }
 
     for batch_size in (1, 10, 1000):
-        predict = predictor(Kind(keep), model, batch_size)
+        predict = create_predict_fn(Kind(keep), model, batch_size)
         seen.clear()
         predict(Examples(SENTENCES, rows))
         assert len(seen) <= 2  # traced for the first length, and for all
@@ -77,7 +77,7 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
         tf.py_function(lambda mask: rows.append(mask.shape[0]), [inputs["input_mask"]], [])
         return outputs
 
-    predict = predictor(Kind(keep), model, 32)
+    predict = create_predict_fn(Kind(keep), model, 32)
     for count in (1, 3, 32, 40):
         rows.clear()
         examples = Examples(
@@ -89,7 +89,7 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
 
 def test_on_a_tpu_all_shapes_are_static(piece_tokenizer, monkeypatch):
     """Whatever is said of XLA: a TPU's programs are compiled in any case."""
-    monkeypatch.setattr(outputs, "device_kind", lambda strategy: "TPU")
+    monkeypatch.setattr(finetuned_model, "device_kind", lambda strategy: "TPU")
     assert {lengths_to_compile(100, xla) for xla in (None, True, False)} == {(100,)}
     seen = []
 
@@ -97,7 +97,7 @@ def test_on_a_tpu_all_shapes_are_static(piece_tokenizer, monkeypatch):
         seen.append(inputs["input_mask"].shape.as_list())
         return {"length": tf.reduce_sum(found["input_mask"], axis=1)}
 
-    predict = predictor(Kind(keep), lambda batch, training: batch, 10)
+    predict = create_predict_fn(Kind(keep), lambda batch, training: batch, 10)
     lengths = predict(
         Examples(SENTENCES, text_rows(records(SENTENCES), piece_tokenizer, {}, 128))
     ).predictions

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.conversion.convert import convert
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.run import finetune
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.columns import Columns
 from hub_export.export import export
 from tests.albert_tf.finetuning.runs import RECIPE, SENTENCES
 from tests.albert_tf.pretraining.runs import weights

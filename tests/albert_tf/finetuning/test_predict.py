@@ -11,15 +11,15 @@ from seqeval.metrics import f1_score as entity_f1
 from sklearn.metrics import accuracy_score, f1_score
 
 import albert_tf
+from albert_tf.errors import InputError
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.task_table import TASKS
+from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.recipes import QuestionSettings
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.tables import read_table
-from albert_tf.tasks.examples.records import TaggedRecord
-from albert_tf.tasks.metrics.squad import squad_scores
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.records import TaggedRecord
+from albert_tf.tasks.squad_metrics import squad_scores
+from albert_tf.tasks.tables import read_table
 from tests.albert_tf.finetuning.runs import SENTENCES
 
 COLUMNS = Columns("text", None, "kind")
@@ -46,7 +46,7 @@ def classifier(saved, tmp_path):
     table = tmp_path / "own.csv"
     write_table(table, ROWS)
     return table, saved(
-        "classification", TASKS["classification"].format.read(table, True, COLUMNS), columns=COLUMNS
+        "classification", TASK_SPECS["classification"].format.read(table, True, COLUMNS), columns=COLUMNS
     )
 
 
@@ -133,7 +133,7 @@ def test_tags(saved, tmp_path):
     for text in SENTENCES:
         lines += [f"{word} {'B-X' if len(word) > 4 else 'O'}" for word in text.split()] + [""]
     file.write_text("\n".join(lines))
-    run = saved("tagging", TASKS["tagging"].format.read(file, True, None))
+    run = saved("tagging", TASK_SPECS["tagging"].format.read(file, True, None))
     predict(run, file, output)
     found = [line.split() for line in output.read_text().split("\n")]
     assert [" ".join(cells[:2]) for cells in found][: len(lines)] == lines
@@ -191,7 +191,7 @@ def test_folders_of_race(saved, tmp_path):
     for name, count in (("dev", 5), ("test", 3)):
         write_passages(tmp_path / "race" / name / "middle", count)
         write_passages(tmp_path / "race" / name / "high", count - 1)
-    records = TASKS["race"].format.read_sets(tmp_path / "race", ("dev",))["dev"]
+    records = TASK_SPECS["race"].format.read_sets(tmp_path / "race", ("dev",))["dev"]
     run = saved("race", records)
     written = predict(run, tmp_path / "race", tmp_path / "test")
     names = [f"middle/{n}.txt" for n in range(3)] + [f"high/{n}.txt" for n in range(2)]

@@ -5,11 +5,11 @@ import zipfile
 import pytest
 from sklearn.metrics import accuracy_score
 
+from albert_tf.errors import InputError
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.predict import predict, submit
-from albert_tf.tasks.datasets import glue as glue_module
-from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks import glue as glue_module
+from albert_tf.tasks.glue import GLUE
 from tests.albert_tf.finetuning.runs import SENTENCES
 
 
@@ -86,7 +86,7 @@ def test_outputs_that_are_there_or_have_no_folder(saved, tmp_path, monkeypatch):
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "thesis.txt").write_text("The only copy.")
-    monkeypatch.setattr("albert_tf.finetuning.predict.read_trained", None)
+    monkeypatch.setattr("albert_tf.finetuning.predict.load_finetuned", None)
     for output, error in ((kept, FileExistsError), (kept / "thesis.txt/rte.tsv", NotADirectoryError)):
         with pytest.raises(error, match=str(output)):
             predict(run, tmp_path / "RTE", output)
@@ -96,8 +96,8 @@ def test_outputs_that_are_there_or_have_no_folder(saved, tmp_path, monkeypatch):
 @pytest.fixture
 def glue(saved, tmp_path, monkeypatch):
     """Runs of all tasks, and their folders with test sets of four rows, or five of AX."""
-    rows = {name: 5 if name == "AX.tsv" else 4 for name in glue_module.ROWS}
-    monkeypatch.setattr(glue_module, "ROWS", rows)
+    rows = {name: 5 if name == "AX.tsv" else 4 for name in glue_module.GLUE_ROWS}
+    monkeypatch.setattr(glue_module, "GLUE_ROWS", rows)
     for name, task in GLUE.items():
         write_glue(tmp_path / "glue" / task.name, name, 5 if name == "ax" else 4)
     return {name: saved(name, seq_length=24) for name in GLUE if name != "ax"}
@@ -118,7 +118,7 @@ def test_a_submission(glue, saved, tmp_path, monkeypatch):
     assert (tmp_path / "ax.tsv").read_text() == files["AX.tsv"]
 
     # What is missing shows before anything is predicted: QQP alone has 390,965 rows.
-    monkeypatch.setattr("albert_tf.finetuning.predict.predicted_files", None)
+    monkeypatch.setattr("albert_tf.finetuning.predict.predict_files", None)
     data, output = tmp_path / "glue", tmp_path / "other.zip"
     some = [run for name, run in glue.items() if name not in ("rte", "mnli")]
     with pytest.raises(InputError, match=r"mnli, rte, too$"):

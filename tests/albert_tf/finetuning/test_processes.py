@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.runs.checkpoints import checkpoint_steps
 from tests.albert_tf.commands import ends
 from tests.albert_tf.finetuning.runs import CONFIG
 from tests.albert_tf.pretraining.runs import metrics, weights

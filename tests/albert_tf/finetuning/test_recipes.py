@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from albert_tf import PRESETS
-from albert_tf.finetuning.recipes import RECIPES, FinetuningRecipe
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
-from albert_tf.utils.errors import InputError
 
 # Learning rate / batch / ALBERT dropout / classifier dropout / steps / warm-up / length.
 PUBLISHED = """
@@ -33,7 +33,7 @@ COLUMNS = [
 def test_published_values():
     for line in PUBLISHED.split("\n")[1:-1]:
         name, _, values = line.partition(" ")
-        recipe = RECIPES[name]
+        recipe = FINETUNING_RECIPES[name]
         assert [getattr(recipe, column) for column in COLUMNS] == [float(x) for x in values.split("/")], name
         assert (recipe.weight_decay, recipe.epsilon, recipe.clip_norm) == (0.01, 1e-6, 1.0)
         assert recipe.in_steps(100) == recipe
@@ -47,16 +47,16 @@ def test_epochs_become_steps():
     assert recipe.replace(warmup_steps=7).in_steps(1000).warmup_steps == 7
     assert recipe.in_steps(3).steps == 1
     assert recipe.replace(steps=9).epochs is None
-    short = RECIPES["rte"].replace(epochs=3.0).in_steps(2490)
+    short = FINETUNING_RECIPES["rte"].replace(epochs=3.0).in_steps(2490)
     assert (short.steps, short.warmup_steps) == (233, 23)
-    assert RECIPES["rte"].replace(steps=70).in_steps(1).warmup_steps == 7
-    assert RECIPES["rte"].replace(learning_rate=1.0).warmup_steps == 200
+    assert FINETUNING_RECIPES["rte"].replace(steps=70).in_steps(1).warmup_steps == 7
+    assert FINETUNING_RECIPES["rte"].replace(learning_rate=1.0).warmup_steps == 200
     with pytest.raises(InputError, match=r"warmup_steps=200 .*steps=23"):
-        RECIPES["rte"].replace(epochs=3.0, warmup_steps=200).in_steps(249)
+        FINETUNING_RECIPES["rte"].replace(epochs=3.0, warmup_steps=200).in_steps(249)
 
 
 def test_the_network_gets_the_dropouts():
-    config = RECIPES["rte"].replace(classifier_dropout=0.2).network(PRESETS["albert_base_v2"])
+    config = FINETUNING_RECIPES["rte"].replace(classifier_dropout=0.2).network(PRESETS["albert_base_v2"])
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.1, 0.1)
     assert config.classifier_dropout_prob == 0.2
 
@@ -79,7 +79,7 @@ def test_the_network_gets_the_dropouts():
 def test_impossible_values_are_named(changes):
     name, value = next(iter(changes.items()))
     with pytest.raises(InputError) as caught:
-        RECIPES["rte"].replace(**changes)
+        FINETUNING_RECIPES["rte"].replace(**changes)
     assert str(caught.value).startswith(f"{name}={value!r}")
 
 

@@ -1,10 +1,10 @@
 """The lines that a fine-tuned run begins and ends with."""
 
-from albert_tf.finetuning.data import Sets
-from albert_tf.finetuning.reports import baseline_warning, described, glued_words
-from albert_tf.finetuning.task_table import TASKS
+from albert_tf.finetuning.data import Splits
+from albert_tf.finetuning.reports import baseline_warning, describe_data, glued_words
+from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.tagging import Tagging
 
 
@@ -14,7 +14,7 @@ def records(labels):
 
 def test_labels_and_scores_show_a_wrong_column():
     def lines(task, train, dev=()):
-        return described(TASKS[task], Sets(train, {"dev": [*train, *dev] if dev == () else dev}))
+        return describe_data(TASK_SPECS[task], Splits(train, {"dev": [*train, *dev] if dev == () else dev}))
 
     adverts = records(["advert"] * 12 + ["article"] * 3)
     assert lines("classification", adverts) == ["labels: 'advert' (12), 'article' (3)"]
@@ -52,7 +52,7 @@ def test_a_baseline_is_named_where_figures_are_no_better():
 
     def warning(accuracy, best_by="accuracy"):
         figures = {"accuracy": accuracy, "loss": 0.1}
-        return "".join(baseline_warning(TASKS["classification"], figures, best_by, dev))
+        return "".join(baseline_warning(TASK_SPECS["classification"], figures, best_by, dev))
 
     assert warning(0.8) == ""
     assert warning(0.75).startswith("that is no better than 'b', ") and "accuracy 0.750" in warning(0.75)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.finetuning.run import finetune
-from albert_tf.tasks.datasets.columns import Columns
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.process import Preempted
+from albert_tf.runs.checkpoints import checkpoint_steps
+from albert_tf.tasks.columns import Columns
 from albert_tf.training import loop
-from albert_tf.training.preemption import Preempted
-from albert_tf.utils.errors import InputError
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.albert_tf.training.toy import dying_after
@@ -31,14 +31,14 @@ def assert_same_weights(found, expected, step=6):
 def test_sigterm_saves_and_the_same_settings_resume(finetuned, asked, monkeypatch):
     """In the middle of an epoch of five batches; nothing but its own folder is needed to go on."""
     made = asked(loop={"log_every": 1, "eval_every": 3, "checkpoint_every": 100})
-    record = loop.Logbook.record
+    record = loop.MetricsLogger.record
 
     def terminate(self, step, figures):
         record(self, step, figures)
         if step == 4:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(loop.Logbook, "record", terminate)
+    monkeypatch.setattr(loop.MetricsLogger, "record", terminate)
     with pytest.raises(Preempted, match="after step 4"):
         finetune(made)
     assert checkpoint_steps(made.output) == [3, 4]
@@ -139,7 +139,7 @@ def test_other_data_is_refused_wherever_it_lies(
     if "text" in change:
         with pytest.raises(InputError, match=message):
             finetune(asked(finetuned, eval=file))
-    monkeypatch.setattr("albert_tf.finetuning.run.train", lambda *_, **__: None)
+    monkeypatch.setattr("albert_tf.finetuning.finetune.train", lambda *_, **__: None)
     shutil.copy(own_table, tmp_path / "moved.jsonl")
     finetune(asked(finetuned, train=tmp_path / "moved.jsonl"))
 

@@ -9,14 +9,14 @@ import tensorflow as tf
 from sklearn.metrics import f1_score
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.task_table import TASKS
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.task_table import TASK_SPECS
+from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_steps
+from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.training.strategies import STRATEGIES
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.columns import Columns
+from albert_tf.training.distribution import STRATEGIES
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.tiny import TINY
@@ -68,7 +68,7 @@ def test_metrics_have_their_names(finetuned):
 @pytest.fixture
 def examples(own_table, piece_tokenizer):
     """The examples, tokenised, with their labels."""
-    records = TASKS["classification"].format.read(own_table, True, COLUMNS)
+    records = TASK_SPECS["classification"].format.read(own_table, True, COLUMNS)
     kind = Classification({"labels": ["speech", "tale"]})
     return kind.encode(records, piece_tokenizer, True).rows
 

@@ -8,12 +8,12 @@ import pytest
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.checkpoints import RunDirectory, checkpoint_steps
-from albert_tf.checkpoints.directory import best_run
-from albert_tf.finetuning import runs
-from albert_tf.finetuning import runs as runs_module
-from albert_tf.finetuning.runs import finetune_runs
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.finetuning import finetune
+from albert_tf.finetuning import finetune as runs_module
+from albert_tf.finetuning.finetune import finetune_runs
+from albert_tf.runs.checkpoints import checkpoint_steps
+from albert_tf.runs.run_directory import RunDirectory, best_run
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics, weights
@@ -22,7 +22,7 @@ SHORT = {**RECIPE, "steps": 2, "warmup_steps": 1}
 
 
 def test_each_seed_is_a_run_and_the_summary_is_of_all(asked, tmp_path, monkeypatch):
-    folder, lines, original = tmp_path / "runs", [], runs.finetune
+    folder, lines, original = tmp_path / "runs", [], finetune.finetune
     made = asked(folder, seed=4, recipe=SHORT, loop={"log_every": 0, "eval_every": 1})
 
     def stopped(settings, report):
@@ -31,7 +31,7 @@ def test_each_seed_is_a_run_and_the_summary_is_of_all(asked, tmp_path, monkeypat
         original(settings, report)
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "finetune", stopped)
+        patch.setattr(finetune, "finetune", stopped)
         with pytest.raises(KeyboardInterrupt):
             finetune_runs(made, 2, lines.append)
     assert not (folder / "summary.json").exists()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from albert_tf.finetuning.settings import Finetuning
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.training.settings import LoopSettings
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_settings import Finetuning
+from albert_tf.tasks.columns import Columns
+from albert_tf.training.compute_settings import LoopSettings
 from tests.tiny import TINY
 
 COLUMNS = Columns("text", None, "kind")

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints.models import build_model
-from albert_tf.finetuning.run import finetune
-from albert_tf.finetuning.runs import finetune_runs
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetune import finetune, finetune_runs
 from albert_tf.models.encoder import AlbertEncoder
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.utils.errors import InputError
+from albert_tf.runs.build_model import build_model
+from albert_tf.tasks.columns import Columns
 from tests.albert_tf.finetuning.runs import RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import TINY
@@ -52,7 +51,7 @@ def begun(asked, monkeypatch):
         def train_step(model, *_, **__):
             raise Seen({variable.name: variable.numpy() for variable in model.variables})
 
-        monkeypatch.setattr("albert_tf.training.phases.TrainStep", train_step)
+        monkeypatch.setattr("albert_tf.training.stages.TrainStep", train_step)
         made = asked(**{"init_from": origin, "config": None, "vocabulary": None, **changes})
         made = dataclasses.replace(made, num_hidden_layers=num_hidden_layers)
         with pytest.raises(Seen) as seen:
@@ -144,7 +143,7 @@ def test_the_run_that_it_began_with_may_go(pretrained, asked, tmp_path, monkeypa
     made = asked(recipe={**RECIPE, "steps": 1, "warmup_steps": 0}, **changes)
     finetune(made)
     shutil.rmtree(origin)
-    monkeypatch.setattr("albert_tf.finetuning.run.train", lambda *_, **__: None)
+    monkeypatch.setattr("albert_tf.finetuning.finetune.train", lambda *_, **__: None)
     finetune(made, lines.append)
     assert not [line for line in lines if line.startswith("weights")]
 
@@ -156,7 +155,7 @@ def test_a_run_that_was_not_finetuned_is_no_output(asked, pretrained, saved, tmp
     (begun / "recipe.json").write_text('{"steps": 125000, "warmup_steps": 3125}')
     classifier = {"task": "classification", "labels": ["speech", "tale"], "seq_length": 32}
     of_text_classifier = saved({"model": "classifier", "num_labels": 2}, **classifier)
-    monkeypatch.setattr("albert_tf.finetuning.run.read_sets", None)
+    monkeypatch.setattr("albert_tf.finetuning.finetune.read_splits", None)
     for run in (begun, pretrained, of_text_classifier):
         before = sorted(path.name for path in run.rglob("*"))
         with pytest.raises(InputError, match=rf"{run} .*init_from"):

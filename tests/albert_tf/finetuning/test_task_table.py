@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints.models import MODELS
-from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.finetuning.task_table import TASKS, find_task, set_metrics, task_entries
-from albert_tf.tasks import kind_of
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.tasks.datasets.glue import GLUE
-from albert_tf.tasks.kind import Prediction
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES
+from albert_tf.finetuning.task_table import TASK_SPECS, find_task_spec, set_metrics, task_entries
+from albert_tf.runs.build_model import MODELS
+from albert_tf.tasks import create_task
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.glue import GLUE
 from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.task import Prediction
 
 OWN = {
     "classification": ("own.csv", "a,b,y\none,two,yes\ntwo,one,no\n"),
@@ -34,7 +34,7 @@ def labelled(shared, tmp_path):
     """Records with labels of any task, by its name."""
 
     def read(name):
-        task = TASKS[name]
+        task = TASK_SPECS[name]
         if name in OWN:
             file = tmp_path / OWN[name][0]
             file.write_text(OWN[name][1])
@@ -82,14 +82,14 @@ FIGURES = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in TASKS if name != "ax"])
+@pytest.mark.parametrize("name", [name for name in TASK_SPECS if name != "ax"])
 def test_every_task_has_what_it_needs(name, labelled):
-    task = TASKS[name]
+    task = TASK_SPECS[name]
     records = labelled(name)
     entries = task_entries(name, records, 128)
     assert json.loads(json.dumps(entries)) == entries
     assert set(MODELS[entries["model"]].arguments) <= set(entries)
-    assert type(kind_of(entries)) is task.kind
+    assert type(create_task(entries)) is task.kind
     metrics = set_metrics(
         task, {task.format.dev[0] if task.format.is_folder else "eval": (records, right(name, records))}
     )
@@ -104,10 +104,10 @@ def test_every_task_has_what_it_needs(name, labelled):
 
 def test_the_table_is_complete():
     fixed = "cola sst-2 mrpc sts-b qqp mnli qnli rte wnli ax squad-v1.1 squad-v2.0 race"
-    assert set(TASKS) == {*fixed.split(), *OWN}
-    assert set(TASKS) - set(RECIPES) == {"ax"}
+    assert set(TASK_SPECS) == {*fixed.split(), *OWN}
+    assert set(TASK_SPECS) - set(FINETUNING_RECIPES) == {"ax"}
     with pytest.raises(InputError, match=r"task='sst2' is none of cola, sst-2, .* did you mean sst-2"):
-        find_task("sst2")
+        find_task_spec("sst2")
 
 
 def test_a_threshold_of_several_labels_is_the_models(labelled):
@@ -116,6 +116,6 @@ def test_a_threshold_of_several_labels_is_the_models(labelled):
 
 
 def test_a_task_without_labels(shared):
-    ax = TASKS["ax"].format
+    ax = TASK_SPECS["ax"].format
     with pytest.raises(InputError, match="no set with labels"):
         ax.read_sets(shared / "data/glue/AX", ax.dev)

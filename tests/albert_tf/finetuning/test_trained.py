@@ -7,10 +7,10 @@ import pytest
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.finetuning.task_table import TASKS
-from albert_tf.finetuning.trained import read_trained, run_task
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuned_model import load_finetuned, run_task
+from albert_tf.finetuning.task_table import TASK_SPECS
+from albert_tf.tasks.columns import Columns
 from tests.albert_tf.commands import mistake
 from tests.tiny import DOCUMENTS, TINY
 
@@ -28,23 +28,23 @@ def table(tmp_path):
 
 @pytest.fixture
 def run(saved, table):
-    records = TASKS["classification"].format.read(table, True, COLUMNS)
+    records = TASK_SPECS["classification"].format.read(table, True, COLUMNS)
     return saved("classification", records, 32, COLUMNS)
 
 
 def test_another_vocabulary_than_the_run_s(run, shared):
     shutil.copyfile(shared / "data/vocabulary/30k-clean.model", run / "spiece.model")
     with pytest.raises(InputError, match="vocabulary"):
-        read_trained(run)
+        load_finetuned(run)
     (run / "spiece.model").unlink()
     with pytest.raises(FileNotFoundError, match="vocabulary"):
-        read_trained(run)
+        load_finetuned(run)
 
 
 def test_tasks_of_runs(run):
     for asked, message in (("ax", "classification and not for ax"), ("axe", "task='axe' is none of cola")):
         with pytest.raises(InputError, match=message):
-            read_trained(run, asked=asked)
+            load_finetuned(run, asked=asked)
     for model in ({"model": "pretrainer", "sentence_objective": "sop"}, {"model": "encoder"}):
         with pytest.raises(InputError, match=r"^here/run is pre-trained only: .*--init_from here/run "):
             run_task(model, "here/run")
@@ -69,6 +69,6 @@ def test_a_classifier_from_elsewhere(tiny_vocabulary, table, tmp_path, capsys):
     right = sum(answer["label"] == row["kind"] for answer, row in zip(answers, rows, strict=True))
     assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(right / len(rows), abs=1e-6)
     assert "--text" in mistake(capsys, "evaluate", *words, "--eval", table)
-    assert read_trained(run).entries["seq_length"] == TINY.max_position_embeddings
+    assert load_finetuned(run).entries["seq_length"] == TINY.max_position_embeddings
     assert run_task({"model": "span_labeler", "answerability": True}, run) == "squad-v2.0"
     assert run_task({"model": "classifier", "num_labels": 1}, run) == "regression"

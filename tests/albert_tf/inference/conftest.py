@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
+from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.serving import Served
 from hub_export.export import save_serving
-from hub_export.serving import serving_signatures
+from hub_export.serving_signatures import serving_signatures
 from tests.tiny import DOCUMENTS, TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)

@@ -8,7 +8,7 @@ from scipy.special import expit, softmax
 from sklearn.metrics import r2_score
 
 import albert_tf
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
 from tests.albert_tf.inference.conftest import SENTENCES
 
 

@@ -12,15 +12,15 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.finetuning.predict import predicted_files
-from albert_tf.finetuning.trained import read_trained
-from albert_tf.models.compiled import CompiledEncoder
-from albert_tf.models.padding import Tokens
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.finetuning.predict import predict_files
+from albert_tf.models.compiled_encoder import CompiledEncoder
+from albert_tf.models.padding import TokenIndex
 from albert_tf.sklearn import TextEstimator
-from albert_tf.tasks.datasets.columns import Columns
-from albert_tf.training import strategies
-from albert_tf.utils.errors import InputError
-from hub_export.check.modules import faults
+from albert_tf.tasks.columns import Columns
+from albert_tf.training import distribution
+from hub_export.module_check import find_faults
 from tests.albert_tf.inference.conftest import KINDS, SENTENCES
 
 WIDE = "Für den Älteren “saß” 🐝 " + " ".join(SENTENCES[:5])
@@ -71,8 +71,8 @@ def assert_close(one, other, tolerance=1e-5):
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "multi_label"])
 def test_a_run_and_its_export_agree_in_any_batch(kind, exported, asked, monkeypatch):
-    at, found = Tokens.at, []
-    monkeypatch.setattr(Tokens, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
+    at, found = TokenIndex.at, []
+    monkeypatch.setattr(TokenIndex, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
     of_run, inputs = asked(kind)(INPUTS[kind]), INPUTS[kind]
     assert found  # states of padding are not computed
     folder = exported(kind)
@@ -82,20 +82,20 @@ def test_a_run_and_its_export_agree_in_any_batch(kind, exported, asked, monkeypa
     assert_close(asked(kind)(inputs[::-1]), of_run[::-1])
     assert_close([asked(kind)([value])[0] for value in inputs[:3]], of_run[:3])
     if kind not in ("classification", "regression", "answerability"):  # which have the ops of others
-        assert list(faults(folder / "1", tf.saved_model.load(str(folder / "1")))) == []
+        assert list(find_faults(folder / "1", tf.saved_model.load(str(folder / "1")))) == []
 
 
 def test_compiled_by_xla_it_answers_the_same(made, asked, monkeypatch):
     kind = "question_answering"
     inputs = [*INPUTS[kind][:3], INPUTS[kind][-1]]
     expected = asked(kind)(inputs)
-    monkeypatch.setattr(Tokens, "at", None)  # no program has the shapes of what is padded
+    monkeypatch.setattr(TokenIndex, "at", None)  # no program has the shapes of what is padded
     assert_close(albert_tf.pipeline(made(kind).run, batch_size=4, xla=True)(inputs), expected)
 
 
 def test_gpus_compile_and_an_export_is_as_it_is(made, exported, monkeypatch):
     run = made("classification").run
-    monkeypatch.setattr(strategies, "_local_kind", lambda: "GPU")
+    monkeypatch.setattr(distribution, "_local_kind", lambda: "GPU")
     monkeypatch.setattr(CompiledEncoder, "__call__", lambda *_: pytest.fail("compiled"))
     albert_tf.pipeline(run, xla=False)("a boat")
     for model in (albert_tf.pipeline(run), albert_tf.TextClassifier.from_pretrained(run).predict):
@@ -191,7 +191,7 @@ def test_words_stay_as_they_are(source, asked, exported):
 def test_predict_refuses_the_other_form_too(made, tmp_path):
     (tmp_path / "table.jsonl").write_text('{"t": "a boat", "p": "a lamp"}\n')
     with pytest.raises(InputError, match=r"table\.jsonl.*single text"):
-        predicted_files(read_trained(made("classification").run), tmp_path / "table.jsonl", Columns("t", "p"))
+        predict_files(load_finetuned(made("classification").run), tmp_path / "table.jsonl", Columns("t", "p"))
 
 
 def test_one_text_has_one_answer(asked):

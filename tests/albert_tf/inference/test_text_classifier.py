@@ -9,12 +9,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.finetuning.trained import read_trained
-from albert_tf.inference.labels import Labels
-from albert_tf.inference.texts import text_records
-from albert_tf.models.padding import Tokens
-from albert_tf.utils.errors import InputError, Missing
-from hub_export.encoder import encoder_module
+from albert_tf.errors import InputError, Missing
+from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.inference.inputs import parse_texts
+from albert_tf.inference.label_encoder import LabelEncoder
+from albert_tf.models.padding import TokenIndex
+from hub_export.encoder_module import encoder_module
 from tests.albert_tf.inference.conftest import SMALL
 from tests.tiny import DOCUMENTS
 
@@ -53,8 +53,8 @@ def by_hand(model, tokenizer, text, pair=None):
 
 
 def test_padding_is_skipped_but_in_training_and_where_all_is_padded(fresh, monkeypatch):
-    at, found = Tokens.at, []
-    monkeypatch.setattr(Tokens, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
+    at, found = TokenIndex.at, []
+    monkeypatch.setattr(TokenIndex, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
     model = fresh()
     model(TEXTS[:2], training=True)
     fresh(pad_to_length=True)(TEXTS[:2])
@@ -81,7 +81,7 @@ def test_compiled_by_xla_it_predicts_the_same(classifier, fresh, monkeypatch):
     expected = classifier.predict(TEXTS, verbose=0)
     model = fresh(xla=True)
     model.set_weights(classifier.get_weights())
-    monkeypatch.setattr(Tokens, "at", None)
+    monkeypatch.setattr(TokenIndex, "at", None)
     for data in (TEXTS, tf.data.Dataset.from_tensor_slices(TEXTS).batch(3)):
         np.testing.assert_allclose(model.predict(data, batch_size=3, verbose=0), expected, atol=1e-5)
 
@@ -159,7 +159,7 @@ def test_trained_saved_and_loaded(fresh, tmp_path, caplog):
     (logits,) = raw.signatures["serving_default"](text=tf.constant(TEXTS)).values()
     np.testing.assert_allclose(logits, expected, atol=1e-5)
     model.save_run(tmp_path / "run")
-    entries = read_trained(tmp_path / "run").entries
+    entries = load_finetuned(tmp_path / "run").entries
     assert (entries["task"], entries["labels"], entries["seq_length"]) == ("classification", NAMES, 48)
     found = albert_tf.pipeline(tmp_path / "run")(TEXTS)
     assert [x["label"] for x in found] == [NAMES[row.argmax()] for row in expected]
@@ -271,12 +271,12 @@ def test_a_missing_text_is_an_empty_one(caplog):
         pandas.Series(["a", None, ""], dtype="string"),
     ):
         caplog.clear()
-        assert [record.text for record in text_records(texts, "x")] == ["a", "", ""]
+        assert [record.text for record in parse_texts(texts, "x")] == ["a", "", ""]
         assert "x: 1 of 3 texts are missing, and read as empty" in caplog.text
-    (pair,) = text_records([("a", None)], "x")
+    (pair,) = parse_texts([("a", None)], "x")
     assert (pair.text, pair.text_pair) == ("a", "")
     with pytest.raises(InputError, match="None"):
-        text_records(None, "x")
+        parse_texts(None, "x")
 
 
 def test_columns_of_pandas(classifier):
@@ -306,7 +306,7 @@ def test_weights_of_labels_by_name(fresh):
     found = model.fit(TEXTS, LABELS, class_weight="balanced", batch_size=100, verbose=0)
     assert found.history["loss"] == pytest.approx([-balanced], rel=1e-4)
     hot = np.eye(2, dtype=np.float32)[LABELS]
-    assert Labels(NAMES, 2, None).balanced_weights(hot) == dict(enumerate(len(LABELS) / 2 / counts))
+    assert LabelEncoder(NAMES, 2, None).balanced_weights(hot) == dict(enumerate(len(LABELS) / 2 / counts))
 
 
 def test_a_number_weighs_all_texts(fresh):
@@ -520,10 +520,10 @@ def test_what_is_cut_and_what_is_unknown_is_told(fresh, piece_tokenizer, caplog)
 
 
 def test_numbers_that_may_be_names_are_refused():
-    assert Labels(["0", "1"], 2, None).targets([0, "1"], 2, "y").tolist() == [0, 1]
+    assert LabelEncoder(["0", "1"], 2, None).targets([0, "1"], 2, "y").tolist() == [0, 1]
     with pytest.raises(InputError, match="holds 0"):
-        Labels(["1", "0"], 2, None).targets([0, 1], 2, "y")
-    assert Labels(["x", "y"], 2, None).targets([0, 1], 2, "y").tolist() == [0, 1]
+        LabelEncoder(["1", "0"], 2, None).targets([0, 1], 2, "y")
+    assert LabelEncoder(["x", "y"], 2, None).targets([0, 1], 2, "y").tolist() == [0, 1]
 
 
 LONG_TEXTS = [TEXTS[0], " ".join(TEXTS), "", " ".join(TEXTS[3:6])]

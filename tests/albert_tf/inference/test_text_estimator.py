@@ -14,16 +14,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
-from albert_tf.checkpoints.steps import checkpoint_parts
-from albert_tf.features import WEIGHTS
-from albert_tf.finetuning import run as run_module
-from albert_tf.finetuning.recipes import RECIPES
-from albert_tf.inference import kept_run
+from albert_tf.constants import WEIGHTS
+from albert_tf.errors import InputError
+from albert_tf.finetuning import finetune as run_module
+from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES
+from albert_tf.inference import pickled_run
 from albert_tf.inference.estimator_data import column_names, one_dimensional, row_weights
 from albert_tf.recipes import LongTexts
+from albert_tf.runs.checkpoints import checkpoint_parts
+from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.sklearn import TextEstimator
-from albert_tf.utils.errors import InputError
 from tests.tiny import DOCUMENTS, TINY
 
 # Texts that are told apart by one word.
@@ -141,7 +141,7 @@ def test_a_split_and_a_pipeline_take_it(origin, tmp_path, capfd):
     there = {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.json")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            kept_run, "_write", lambda folder, files: Path(folder).read_bytes()
+            pickled_run, "_write", lambda folder, files: Path(folder).read_bytes()
         )  # a disk that fails
         with pytest.raises(OSError, match="run"):
             first._run.copy_to(RunDirectory(tmp_path / "run"))
@@ -200,7 +200,7 @@ def test_parameters_are_in_the_documentation():
     for line in table.partition("\n\n")[0].splitlines()[2:]:
         names, default, _ = line.strip("|").split(" | ", 2)
         documented |= dict.fromkeys(re.findall(r"`(\w+)`", names), default.strip().strip("`"))
-    settings, recipe = TextEstimator().get_params(), RECIPES["classification"]
+    settings, recipe = TextEstimator().get_params(), FINETUNING_RECIPES["classification"]
     assert documented.keys() == settings.keys()
     for name, value in settings.items():
         value = getattr(recipe, name, getattr(LongTexts, name, None)) if value is None else value

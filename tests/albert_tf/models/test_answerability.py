@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import RunDirectory
+from albert_tf.constants import ENCODER_INPUTS
 from albert_tf.conversion import convert
-from albert_tf.features import ENCODER_INPUTS
+from albert_tf.models.answer_spans import IMPOSSIBLE
 from albert_tf.models.span_labeler import AnswerableSpan
-from albert_tf.models.spans import IMPOSSIBLE
+from albert_tf.runs.run_directory import RunDirectory
 from tests.tiny import TINY
 
 STARTS, ENDS = 3, 4  # beams of the recorded predictions

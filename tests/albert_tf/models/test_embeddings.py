@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.models.embeddings import Embeddings
-from albert_tf.models.layer import dropout
+from albert_tf.models.layers import dropout
 from tests.devices import refused_ids
 from tests.tiny import TINY
 

@@ -8,12 +8,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf import AlbertEncoder, AlbertPretrainer
+from albert_tf.errors import InputError
 from albert_tf.models import blocks as blocks_module
 from albert_tf.models import embeddings as embeddings_module
-from albert_tf.models import layer as layer_module
+from albert_tf.models import layers as layer_module
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.sharing import sharing_plan
-from albert_tf.utils.errors import InputError
 from tests.albert_tf.models.oracles import perturbed
 from tests.tiny import TINY
 

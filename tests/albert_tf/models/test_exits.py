@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertClassifier, AlbertMultipleChoice
+from albert_tf.errors import InputError
 from albert_tf.models import blocks
-from albert_tf.models.exits import call_with_patience, check_patience
-from albert_tf.models.layer import dense
-from albert_tf.utils.errors import InputError
+from albert_tf.models.early_exit import call_with_early_exit, check_patience
+from albert_tf.models.layers import dense
 from tests.albert_tf.models.oracles import inputs_of, perturbed
 from tests.tiny import TINY
 
@@ -76,7 +76,7 @@ def test_logits_of_each_layer(case):
 def test_examples_leave_where_they_do_by_hand(case):
     model, inputs, logits = case
     unknown = {name: tf.TensorSpec([None] * x.shape.rank, x.dtype) for name, x in inputs.items()}
-    call = tf.function(functools.partial(call_with_patience, model), [unknown, tf.TensorSpec([], tf.int32)])
+    call = tf.function(functools.partial(call_with_early_exit, model), [unknown, tf.TensorSpec([], tf.int32)])
     seen = set()
     for patience in range(1, L + 1):
         expected = [by_hand(rows, patience, model.exit_threshold) for rows in logits]
@@ -89,14 +89,14 @@ def test_examples_leave_where_they_do_by_hand(case):
     np.testing.assert_allclose(found["logits"], model(inputs)["logits"], atol=5e-5)  # patience L
     # One patience for each, in one batch; less than 1 is as 1; a row alone answers the same.
     several = np.arange(len(logits)) % (L + 1)
-    found = call_with_patience(model, inputs, several)
+    found = call_with_early_exit(model, inputs, several)
     expected = [
         by_hand(rows, max(p, 1), model.exit_threshold) for rows, p in zip(logits, several, strict=True)
     ]
     np.testing.assert_array_equal(found["layers"], expected)
-    alone = call_with_patience(model, {name: x[1:2] for name, x in inputs.items()}, several[1:2])
+    alone = call_with_early_exit(model, {name: x[1:2] for name, x in inputs.items()}, several[1:2])
     np.testing.assert_allclose(alone["logits"], found["logits"][1:2], atol=1e-5)
-    nothing = call_with_patience(model, {name: x[:0] for name, x in inputs.items()}, 1)
+    nothing = call_with_early_exit(model, {name: x[:0] for name, x in inputs.items()}, 1)
     assert nothing["logits"].shape == (0, logits.shape[2])
 
 
@@ -109,7 +109,7 @@ def test_no_state_is_computed_of_who_has_left(monkeypatch):
         return dense(x, kernel, bias)
 
     monkeypatch.setattr(blocks, "dense", counted)
-    layers = call_with_patience(model, inputs_of(MASK), 1)["layers"].numpy()
+    layers = call_with_early_exit(model, inputs_of(MASK), 1)["layers"].numpy()
     lengths = MASK.sum(axis=1)
     expected = [lengths[layers > layer].sum() for layer in range(layers.max())]
     assert rows == [n for n in expected for _ in range(4)] and expected[-1] < expected[0]

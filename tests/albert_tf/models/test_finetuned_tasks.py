@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertClassifier, AlbertMultipleChoice, AlbertSpanLabeler, AlbertTokenClassifier
-from albert_tf.models.exits import call_with_patience
+from albert_tf.errors import InputError
+from albert_tf.models.early_exit import call_with_early_exit
 from albert_tf.models.heads import mean_state
 from albert_tf.models.task_models import head_seeds
-from albert_tf.utils.errors import InputError
 from tests.albert_tf.models.oracles import inputs_of
 from tests.tiny import TINY
 
@@ -85,7 +85,7 @@ def test_a_choice_without_tokens_is_none():
     is_choice = np.ones([B, C], bool)
     is_choice[1, C - 1] = False
     expected, found = model(batch), model(fewer)
-    leaving = call_with_patience(model, fewer, config.num_hidden_layers)
+    leaving = call_with_early_exit(model, fewer, config.num_hidden_layers)
     np.testing.assert_array_equal(found["logits"], found["exit_logits"][:, -1])
     for name, other in (("logits", found), ("exit_logits", found), ("logits", leaving)):
         probabilities = tf.nn.softmax(other[name]).numpy().reshape([B, -1, C])

@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertEncoder
-from albert_tf.models.layer import (
+from albert_tf.models.layers import (
     ACTIVATIONS,
     attention_bias,
     biased_softmax,
-    elementwise,
-    fused,
+    fuse,
     fused_softmax,
+    layer_ops,
 )
 from tests.albert_tf.models.oracles import numpy_softmax
 from tests.tiny import TINY
@@ -36,7 +36,7 @@ def test_softmax_and_its_derivative(rng):
     scores, weights = rng.normal(size=(2, 2, 3, 4, 5))  # [B, N, S, S] each, but of fewer queries than keys
     mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
     bias = attention_bias(tf.constant(mask), tf.float32)
-    function = elementwise("gelu", EPSILON, is_fused=True).softmax
+    function = layer_ops("gelu", EPSILON, is_fused=True).softmax
     tensor = tf.constant(scores, tf.float32)
     with tf.GradientTape() as tape:
         tape.watch([tensor, bias])
@@ -68,7 +68,7 @@ def test_softmax_of_bfloat16(rng):
 @pytest.mark.parametrize(("dtype", "precision"), [(tf.bfloat16, 2**-8), (tf.float16, 2**-11)])
 def test_narrow_types_are_rounded_once(rng, dtype, precision):
     x = tf.cast(rng.normal(0, 2, (R, W)), dtype)
-    y = fused(ACTIVATIONS["gelu"])(x)
+    y = fuse(ACTIVATIONS["gelu"])(x)
     expected = ACTIVATIONS["gelu"](tf.cast(x, tf.float32))
     assert y.dtype == dtype
     np.testing.assert_allclose(tf.cast(y, tf.float32), expected, rtol=1.01 * precision, atol=1e-6)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
-from albert_tf.utils.errors import InputError
 from tests.devices import refused_ids
 from tests.tiny import TINY
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from albert_tf import AlbertConfig, AlbertEncoder
+from albert_tf.errors import InputError
 from albert_tf.models import memory
 from albert_tf.models.memory import TRAINING, check_memory, physical_memory
-from albert_tf.utils.errors import InputError
 
 
 def test_bytes_are_compared(monkeypatch):

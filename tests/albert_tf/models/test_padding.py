@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.models import blocks
-from albert_tf.models.layer import dense
+from albert_tf.models.layers import dense
 from albert_tf.models.padding import skip_padding
 from tests.albert_tf.models.oracles import NAMES, inputs_of, perturbed
 from tests.tiny import TINY

@@ -10,8 +10,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context  # what the graph optimizer made is nowhere else
 
 from albert_tf import AlbertEncoder, AlbertPretrainer
-from albert_tf.checkpoints import build_model, task_of
-from albert_tf.models.recompute import recomputed
+from albert_tf.models.memory import recompute
+from albert_tf.runs.build_model import build_model, task_of
 from tests.albert_tf.models.oracles import inputs_of, perturbed
 from tests.tiny import TINY
 
@@ -174,7 +174,7 @@ def alive_in_the_forward_pass(apply):
 
 def test_an_eager_tape_keeps_no_activations():
     assert alive_in_the_forward_pass(lambda layer, x, seeds, kernel: (layer(x, seeds, kernel), kernel)) == 4
-    assert alive_in_the_forward_pass(recomputed) == 0
+    assert alive_in_the_forward_pass(recompute) == 0
 
 
 def test_a_second_derivative_is_refused():
@@ -183,7 +183,7 @@ def test_a_second_derivative_is_refused():
         outer.watch(x)
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y, _ = recomputed(lambda x, seeds, power: x**power, x, (), tf.constant(3.0))
+            y, _ = recompute(lambda x, seeds, power: x**power, x, (), tf.constant(3.0))
         slope = tape.gradient(y, x)
     np.testing.assert_allclose(slope, [12.0])
     with pytest.raises(LookupError, match="build the model with remat=False"):

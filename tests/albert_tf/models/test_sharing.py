@@ -3,8 +3,8 @@
 import pytest
 
 from albert_tf import AlbertConfig
-from albert_tf.models.sharing import at_depth, sharing_plan
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.models.sharing import sharing_plan, with_num_layers
 
 
 def plan(**changes) -> list[tuple[int, int, int, int]]:
@@ -44,8 +44,8 @@ def test_groups_are_those_of_whole_numbers_where_floats_are_truncated():
 @pytest.mark.parametrize(("changes", "layers"), [({}, 24), ({"num_hidden_groups": 3}, 4)])
 def test_shared_layers_have_the_same_parameters_at_every_depth(changes, layers):
     config = AlbertConfig(**changes)
-    assert at_depth(config, layers) == config.replace(num_hidden_layers=layers)
-    assert at_depth(config, None) is config
+    assert with_num_layers(config, layers) == config.replace(num_hidden_layers=layers)
+    assert with_num_layers(config, None) is config
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_shared_layers_have_the_same_parameters_at_every_depth(changes, layers):
 )
 def test_a_depth_with_other_parameters_is_refused(changes, layers, named):
     with pytest.raises(InputError, match=named):
-        at_depth(AlbertConfig(**changes), layers)
+        with_num_layers(AlbertConfig(**changes), layers)

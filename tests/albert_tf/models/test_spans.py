@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models import spans
+from albert_tf.models import answer_spans
 
 
 class Question(NamedTuple):
@@ -62,7 +62,7 @@ def question(context, windows, settings):
             starts[row, place] = len(context[:first].encode())
             ends[row, place] = len(context[: last + 1].encode())
         is_best[row, window["max_context"]] = True
-    in_context = spans.context_tokens(mask, types).numpy()
+    in_context = answer_spans.context_tokens(mask, types).numpy()
     assert in_context.sum(axis=1).tolist() == [len(window["characters"]) for window, _ in windows]
     outputs = {key: np.array([output[key] for _, output in windows]) for key in windows[0][1]}
     first_tokens = np.array([window["window"] for window, _ in windows]) * settings["doc_stride"]
@@ -78,26 +78,28 @@ def candidates(kind, question, settings):
     shapes |= {"start_top_index": beams[:2], "end_top_index": beams}
     tops = {name: outputs[name].reshape(shape) for name, shape in shapes.items()}
     tops |= {name: value.astype(np.int32) for name, value in tops.items() if name.endswith("index")}
-    return spans.labeler_candidates(tops, np.ones([beams[0], 1]), 0)
+    return answer_spans.labeler_candidates(tops, np.ones([beams[0], 1]), 0)
 
 
 def span_candidates(starts, ends, n_best):
     outputs = {"start_logits": starts, "end_logits": ends}
-    return spans.labeler_candidates(outputs, tf.ones_like(starts), n_best)
+    return answer_spans.labeler_candidates(outputs, tf.ones_like(starts), n_best)
 
 
 def answers(kind, question, settings):
     found = candidates(kind, question, settings)
-    counts = spans.possible(found, question.in_context, question.is_best, settings["max_answer_length"])
+    counts = answer_spans.possible_positions(
+        found, question.in_context, question.is_best, settings["max_answer_length"]
+    )
     places = question.token_starts, question.token_ends, question.context
-    return spans.best_answers(found, counts, *places, settings["n_best_size"])
+    return answer_spans.best_answers(found, counts, *places, settings["n_best_size"])
 
 
 @pytest.mark.parametrize("kind", ["span", "answerability"])
 def test_recorded_answers(recorded, kind):
     settings, expected = recorded.settings, recorded.expected[kind]
     for key, found in recorded.questions.items():
-        best = spans.Answers(*(column.numpy() for column in answers(kind, found, settings)))
+        best = answer_spans.BestAnswers(*(column.numpy() for column in answers(kind, found, settings)))
         texts = [text.decode() for text in best.text]
         nbest = expected["nbest"][key]
         assert texts[:3] == [entry["text"] for entry in nbest]
@@ -121,22 +123,22 @@ def test_recorded_contexts_of_all_questions_at_once(recorded):
     numbers = np.repeat(np.arange(len(questions)), [len(found.first_tokens) for found in questions])
     for order in (np.arange(len(numbers)), np.argsort(-numbers, kind="stable")):
         in_context, first_tokens, is_best = (column[order] for column in columns)
-        found = spans.best_context(in_context, first_tokens, numbers[order])
+        found = answer_spans.best_context(in_context, first_tokens, numbers[order])
         np.testing.assert_array_equal(found, is_best)
 
 
 def test_best_context_by_hand():
     """Tokens 0 … 8 in windows of four, a stride of two; the last is shorter."""
     in_context = [[0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 0, 0]]
-    found = spans.best_context(np.array(in_context) > 0, [0, 2, 4, 6], [0, 0, 0, 0]).numpy()
+    found = answer_spans.best_context(np.array(in_context) > 0, [0, 2, 4, 6], [0, 0, 0, 0]).numpy()
     # 2 has one token beside it in the first window and none in the second; 3 none and one; and so on.
     tokens = [(np.array([0, 2, 4, 6])[:, None] + np.arange(-1, 5))[row][found[row]] for row in range(4)]
     assert [row.tolist() for row in tokens] == [[0, 1, 2], [3, 4], [5, 6], [7, 8]]
 
 
 def test_best_context_of_no_tokens_and_of_no_windows():
-    assert not spans.best_context(np.zeros([2, 4], bool), [0, 0], [0, 1]).numpy().any()
-    assert spans.best_context(
+    assert not answer_spans.best_context(np.zeros([2, 4], bool), [0, 0], [0, 1]).numpy().any()
+    assert answer_spans.best_context(
         np.zeros([0, 4], bool), tf.zeros([0], tf.int32), tf.zeros([0], tf.int32)
     ).shape == [0, 4]
 
@@ -144,7 +146,7 @@ def test_best_context_of_no_tokens_and_of_no_windows():
 def test_padding_speaks_for_no_answer():
     logits = np.array([[3, 1, 2, 9, 8], [1, 2, 3, 4, 5]], np.float32)
     outputs = {"start_logits": logits, "end_logits": logits[:, ::-1]}
-    found = spans.labeler_candidates(outputs, np.array([[1, 1, 1, 0, 0], [1] * 5]), 2)
+    found = answer_spans.labeler_candidates(outputs, np.array([[1, 1, 1, 0, 0], [1] * 5]), 2)
     assert found.start.numpy().tolist() == [[0, 0, 2, 2], [4, 4, 3, 3]]
     assert found.end.numpy().tolist() == [[1, 0, 1, 0], [0, 1, 0, 1]]
 
@@ -153,7 +155,7 @@ def test_context_tokens():
     mask = np.array([[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]])
     types = np.array([[0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 0]])
     expected = [[0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1, 0], [0] * 7]
-    np.testing.assert_array_equal(spans.context_tokens(mask, types), np.array(expected) > 0)
+    np.testing.assert_array_equal(answer_spans.context_tokens(mask, types), np.array(expected) > 0)
 
 
 @pytest.fixture
@@ -169,8 +171,8 @@ def words():
 def ask(words, starts, ends, n_best=20, max_answer_length=30):
     context, in_context, token_starts, token_ends = words
     found = span_candidates(np.array([starts], np.float32), np.array([ends], np.float32), n_best)
-    counts = spans.possible(found, in_context, in_context, max_answer_length)
-    return spans.best_answers(found, counts, token_starts, token_ends, context, n_best)
+    counts = answer_spans.possible_positions(found, in_context, in_context, max_answer_length)
+    return answer_spans.best_answers(found, counts, token_starts, token_ends, context, n_best)
 
 
 def test_offsets_are_those_of_the_text_without_space(words):

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import AlbertConfig, AlbertPretrainer
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
 from tests.tiny import TINY
 
 CASES = ("shared", "groups", "inner", "unshared")

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.errors import InputError
 from albert_tf.optimization import AdamW, Lamb, create_optimizer, global_norm
-from albert_tf.utils.errors import InputError
 
 STEPS = 8
 both = pytest.mark.parametrize("name", ["lamb", "adamw"])

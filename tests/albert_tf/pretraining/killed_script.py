@@ -13,7 +13,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf import cli
-from albert_tf.training.logbook import Interval, Logbook
+from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
 
 
 def die() -> None:
@@ -27,7 +27,7 @@ def cut_off(prefix: str) -> None:
     os.truncate(data, data.stat().st_size // 2)
 
 
-def half_a_line(logbook: Logbook, step: int, figures: dict) -> None:
+def half_a_line(logbook: MetricsLogger, step: int, figures: dict) -> None:
     """Leaves a line of metrics.jsonl without its end."""
     logbook._jsonl.write('{"step": 9, "loss": 7.')
     logbook._jsonl.flush()
@@ -35,12 +35,12 @@ def half_a_line(logbook: Logbook, step: int, figures: dict) -> None:
 
 # What is interrupted: a method, which of its calls count, and what is left behind them.
 MOMENTS = {
-    "updating": (Interval, "add", lambda *_: True, None),
+    "updating": (MetricAccumulator, "add", lambda *_: True, None),
     "writing the data": (tf.train.Checkpoint, "write", lambda *_: True, lambda _, prefix: cut_off(prefix)),
     "before the first file is renamed": (tf.train.Checkpoint, "write", lambda *_: True, None),
     "before the index is renamed": (tf.io.gfile, "rename", lambda path, *_, **__: ".data-" in path, None),
     "deleting an old checkpoint": (tf.io.gfile, "remove", lambda path: path.endswith(".index"), None),
-    "logging": (Logbook, "record", lambda *_: True, half_a_line),
+    "logging": (MetricsLogger, "record", lambda *_: True, half_a_line),
 }
 
 

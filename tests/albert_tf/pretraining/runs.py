@@ -4,9 +4,9 @@ import json
 import shutil
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps, delete_checkpoint
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.recipes import PretrainingRecipe
+from albert_tf.runs.checkpoints import checkpoint_steps, delete_checkpoint
 from tests.tiny import TINY
 
 RECIPE = PretrainingRecipe().replace(

@@ -5,32 +5,32 @@ import itertools
 import pytest
 
 from albert_tf import cli
-from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.checkpoints.directory import CONFIG as CONFIG_FILE
-from albert_tf.checkpoints.directory import RECIPE as RECIPE_FILE
-from albert_tf.models.parameters import parameter_count
+from albert_tf.errors import InputError
+from albert_tf.models.sharing import parameter_count
 from albert_tf.pretraining import budget
-from albert_tf.pretraining import run as pretraining_run
+from albert_tf.pretraining import pretrain as pretraining_run
 from albert_tf.pretraining.budget import (
     ONE_MACHINE,
-    Budget,
-    Size,
-    as_begun,
-    fitted,
+    ModelSize,
+    TimeBudget,
+    fit_to_budget,
     seconds_from,
     seconds_per_update,
+    size_of_run,
 )
-from albert_tf.pretraining.run import check_size, pretrain
-from albert_tf.pretraining.settings import read_recipe
-from albert_tf.stages import Stage
-from albert_tf.training.settings import Execution
-from albert_tf.utils.errors import InputError
+from albert_tf.pretraining.pretrain import check_size, pretrain
+from albert_tf.pretraining.pretraining_settings import read_recipe
+from albert_tf.recipes import Stage
+from albert_tf.runs.checkpoints import checkpoint_steps
+from albert_tf.runs.run_directory import CONFIG_FILE as CONFIG_FILE
+from albert_tf.runs.run_directory import RECIPE_FILE as RECIPE_FILE
+from albert_tf.training.compute_settings import ComputeConfig
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 
 STAGES = (Stage(until=0.25, num_hidden_layers=1, seq_length=16), Stage())
-SMALL = Size(config=CONFIG.replace(num_hidden_layers=1), recipe=RECIPE)
-LARGE = Size(least_updates=500, config=CONFIG, recipe=RECIPE.replace(stages=STAGES))
+SMALL = ModelSize(config=CONFIG.replace(num_hidden_layers=1), recipe=RECIPE)
+LARGE = ModelSize(least_updates=500, config=CONFIG, recipe=RECIPE.replace(stages=STAGES))
 
 
 def test_a_time_in_words():
@@ -40,12 +40,12 @@ def test_a_time_in_words():
             seconds_from(text)
     for seconds in (0, float("nan"), 1e12):
         with pytest.raises(InputError, match="budget="):
-            Budget(seconds=seconds, sizes=(SMALL,))
+            TimeBudget(seconds=seconds, sizes=(SMALL,))
 
 
 def test_updates_fill_the_time_that_training_gets():
     # A quarter of the updates at 1 s and three at 3 s are 2.5 s each: 950 s are time for 380.
-    size = fitted(1000, [LARGE], lambda size: [1.0, 3.0])
+    size = fit_to_budget(1000, [LARGE], lambda size: [1.0, 3.0])
     assert size.recipe.steps == 380
     assert size.recipe.stages == STAGES and size.config == CONFIG
 
@@ -53,30 +53,30 @@ def test_updates_fill_the_time_that_training_gets():
 @pytest.mark.parametrize(("seconds", "layers"), [(1000, 1), (2000, 2)])
 def test_the_largest_network_that_gets_its_updates(seconds, layers):
     paces = {1: [0.1], 2: [1.0, 3.0]}  # 380 updates of the large one in 1000 s, and 760 in 2000 s
-    size = fitted(seconds, [SMALL, LARGE], lambda size: paces[size.config.num_hidden_layers])
+    size = fit_to_budget(seconds, [SMALL, LARGE], lambda size: paces[size.config.num_hidden_layers])
     assert size.config.num_hidden_layers == layers
 
 
 def test_a_larger_network_is_not_timed_where_a_smaller_one_is_too_slow():
     timed = []
-    assert fitted(10, [SMALL, LARGE], lambda size: timed.append(size) or [1.0]).recipe.steps == 9
+    assert fit_to_budget(10, [SMALL, LARGE], lambda size: timed.append(size) or [1.0]).recipe.steps == 9
     assert timed == [SMALL]
 
 
 def test_a_budget_for_less_than_an_update_a_stage_is_refused():
     with pytest.raises(InputError, match="budget of 3 s"):
-        fitted(3, [LARGE], lambda size: [1.0, 1.0])
+        fit_to_budget(3, [LARGE], lambda size: [1.0, 1.0])
 
 
 def test_a_run_goes_on_with_the_network_that_it_has():
     for size in ONE_MACHINE:
-        assert as_begun(ONE_MACHINE, size.config.replace(vocab_size=77)) == size
-    assert as_begun(ONE_MACHINE, CONFIG) == ONE_MACHINE[-1]
+        assert size_of_run(ONE_MACHINE, size.config.replace(vocab_size=77)) == size
+    assert size_of_run(ONE_MACHINE, CONFIG) == ONE_MACHINE[-1]
 
 
 def test_every_network_of_the_recipe_can_be_trained_by_it():
     for size in ONE_MACHINE:
-        check_size(size.with_steps(size.least_updates + 10), Execution())
+        check_size(size.with_steps(size.least_updates + 10), ComputeConfig())
 
 
 def test_steps_choose_the_network_and_weights_the_width(asked, tmp_path):
@@ -155,7 +155,7 @@ def never(*arguments):
 def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
     """Four updates of a second each in five seconds; a run that is resumed is not timed again."""
     monkeypatch.setattr(budget, "seconds_per_update", lambda training: [1.0])
-    lines, made = [], settings(budget=Budget(seconds=5, sizes=(SMALL,)))
+    lines, made = [], settings(budget=TimeBudget(seconds=5, sizes=(SMALL,)))
     pretrain(made, lines.append)
     assert "time for 4 updates" in lines[1]
     assert (read_recipe(made.output).steps, checkpoint_steps(made.output)[-1]) == (4, 4)
@@ -164,16 +164,16 @@ def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
     pretrain(made, lines.append)
     assert "is at its last step, 4" in lines[0]
     with pytest.raises(InputError, match="budget is 5 there"):
-        pretrain(settings(made.output, budget=Budget(seconds=9.0, sizes=(SMALL,))))
+        pretrain(settings(made.output, budget=TimeBudget(seconds=9.0, sizes=(SMALL,))))
 
 
 @pytest.mark.slow
 def test_a_start_that_does_not_fit_is_told_before_updates_are_timed(settings, run, monkeypatch):
     monkeypatch.setattr(budget, "seconds_per_update", never)
-    wide = Size(config=CONFIG.replace(hidden_size=64), recipe=RECIPE)
+    wide = ModelSize(config=CONFIG.replace(hidden_size=64), recipe=RECIPE)
     for origin, named in (("no-such-run", "no-such-run"), (run, "hidden_size")):
         with pytest.raises(InputError, match=named):
-            pretrain(settings(budget=Budget(seconds=20, sizes=(wide,)), init_from=origin))
+            pretrain(settings(budget=TimeBudget(seconds=20, sizes=(wide,)), init_from=origin))
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_updates_are_timed_in_each_stage(settings, monkeypatch):
         raise Timed(*seconds_per_update(training))
 
     monkeypatch.setattr(budget, "seconds_per_update", timed)
-    made = settings(budget=Budget(seconds=20, sizes=(LARGE,)))
+    made = settings(budget=TimeBudget(seconds=20, sizes=(LARGE,)))
     with pytest.raises(Timed) as figures:
         pretrain(made)
     assert len(figures.value.args) == 2 and min(figures.value.args) > 0

@@ -8,12 +8,18 @@ import tensorflow as tf
 from scipy import sparse
 
 from albert_tf.data.documents import hash_bucket, in_hash_range
-from albert_tf.preprocessing.prepare import prepare
+from albert_tf.data.prepare import prepare
+from albert_tf.errors import InputError
 from albert_tf.pretraining import cooccurrence
-from albert_tf.pretraining import run as run_module
-from albert_tf.pretraining.cooccurrence import counts, log_frequencies, placed, positive_pmi, word_vectors
-from albert_tf.pretraining.run import pretrain
-from albert_tf.utils.errors import InputError
+from albert_tf.pretraining import pretrain as run_module
+from albert_tf.pretraining.cooccurrence import (
+    counts,
+    log_frequencies,
+    place_vectors,
+    positive_pmi,
+    word_vectors,
+)
+from albert_tf.pretraining.pretrain import pretrain
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of
 from tests.tiny import CORPUS, TINY
 
@@ -87,14 +93,14 @@ def test_vectors_are_scaled_and_unknown_pieces_left_as_they_are():
     table = generator.normal(size=[20, 6]).astype(np.float32)
     vectors = generator.normal(size=[20, 4]).astype(np.float32) + 1
     vectors[[0, 5]] = 0
-    found, known = placed(vectors, table, 0.02), np.setdiff1d(np.arange(20), [0, 5])
+    found, known = place_vectors(vectors, table, 0.02), np.setdiff1d(np.arange(20), [0, 5])
     assert found.dtype == np.float32
     assert np.std(found[known, :4]) == pytest.approx(0.02, rel=1e-5)
     factors = found[known, :4] / vectors[known]
     np.testing.assert_allclose(factors, factors[0, 0], rtol=1e-5)
     np.testing.assert_array_equal(found[[0, 5]], table[[0, 5]])
     np.testing.assert_array_equal(found[:, 4:], table[:, 4:])
-    np.testing.assert_array_equal(placed(vectors[:, :0], table, 0.02), table)
+    np.testing.assert_array_equal(place_vectors(vectors[:, :0], table, 0.02), table)
 
 
 def test_log_frequencies():

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.shares import Share
+from albert_tf.data.splits import CorpusSplit
+from albert_tf.errors import InputError
 from albert_tf.pretraining import corpus as corpus_module
 from albert_tf.pretraining.corpus import HeldOut
-from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import corpus_of, evaluation_batches
 
-HUNDREDTH = Share("documents", 0.0, 0.01)
+HUNDREDTH = CorpusSplit("documents", 0.0, 0.01)
 HELD_OUT = {"of": "documents", "begin": 0.0, "end": 0.25, "what": "2 of 8 documents"}  # in recipe.json
 
 
@@ -65,7 +65,7 @@ def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch
     monkeypatch.setattr(corpus_module, "held_out_shares", lambda *_, **__: iter([(HUNDREDTH, "1%")]))
     monkeypatch.setattr(corpus_module, "evaluated_share", lambda share, _: share.at_most(0.001))
     made(settings(train=[folder, "b.txt"], eval=None))
-    rest, evaluated = Share("documents", 0.01, 1.0), Share("documents", 0.0, 0.001)
+    rest, evaluated = CorpusSplit("documents", 0.01, 1.0), CorpusSplit("documents", 0.0, 0.001)
     assert read[2:] == [([folder, "b.txt"], rest, False), ([folder, "b.txt"], evaluated, True)]
 
 
@@ -75,7 +75,7 @@ def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatc
             raise corpus_module.NothingFound("no text")
         return tf.data.Dataset.range(1)
 
-    shares = [Share("each document", begin, 1.0) for begin in (0.75, 0.25, 0.5, 0.1)]
+    shares = [CorpusSplit("each document", begin, 1.0) for begin in (0.75, 0.25, 0.5, 0.1)]
     monkeypatch.setattr(corpus_module, "pretraining_dataset", examples)
     monkeypatch.setattr(
         corpus_module, "held_out_shares", lambda *_, **__: ((s, f"{s.begin}") for s in shares)
@@ -89,12 +89,12 @@ def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatc
 @pytest.mark.parametrize("now", [None, ["other.txt"]])
 def test_a_resumed_run_holds_out_what_it_did(settings, read, now):
     """Whatever it is evaluated on now: what was held out would else be trained on."""
-    held_out = HeldOut(Share("documents", 0.0, 0.25), "2 of 8 documents")
+    held_out = HeldOut(CorpusSplit("documents", 0.0, 0.25), "2 of 8 documents")
     before = corpus_of(settings(eval=now), {"eval": None, "held_out": HELD_OUT})
     assert before.held_out == held_out and before.record()["held_out"] == HELD_OUT
     assert made(settings(eval=now), {"eval": None, "held_out": HELD_OUT}) == held_out
     (_, trained, _), (inputs, evaluated, cached) = read
-    assert trained == Share("documents", 0.25, 1.0)
+    assert trained == CorpusSplit("documents", 0.25, 1.0)
     assert (evaluated, cached) == ((None, False) if now else (held_out.share, True))
     assert inputs == (now or settings().train)
 

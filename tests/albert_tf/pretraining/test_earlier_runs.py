@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf import cli
-from albert_tf.preprocessing.prepare import prepare
+from albert_tf.data.prepare import prepare
 from albert_tf.pretraining.evaluation import evaluate_run
 from hub_export.export import export
 from tests.albert_tf.pretraining.runs import metrics

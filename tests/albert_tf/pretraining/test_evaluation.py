@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.google_examples import encode_examples
+from albert_tf.data.tfrecords import encode_examples
+from albert_tf.errors import InputError
 from albert_tf.pretraining.evaluation import evaluate_run
-from albert_tf.pretraining.settings import read_recipe
-from albert_tf.tokenizers import Vocabulary
-from albert_tf.utils.errors import InputError
+from albert_tf.pretraining.pretraining_settings import read_recipe
+from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from tests.albert_tf.pretraining.runs import evaluation_batches, metrics
 
 
@@ -52,7 +52,7 @@ def test_compiled_by_xla_the_figures_are_the_same(run, tiny_corpus, evaluated, c
 @pytest.fixture
 def stored(settings, tiny_vocabulary, tmp_path):
     """Examples that keep their masks in any batch."""
-    path, vocabulary = tmp_path / "examples.tfrecord", Vocabulary.from_file(tiny_vocabulary)
+    path, vocabulary = tmp_path / "examples.tfrecord", SentencePieceVocabulary.from_file(tiny_vocabulary)
     with tf.io.TFRecordWriter(str(path)) as file:
         for batch in evaluation_batches(settings()).as_numpy_iterator():
             for record in encode_examples(batch, vocabulary, "sentence_order_labels"):

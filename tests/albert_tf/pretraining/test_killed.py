@@ -6,7 +6,7 @@ import signal
 import numpy as np
 import pytest
 
-from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.runs.checkpoints import checkpoint_steps
 from tests.albert_tf.commands import ends, pretraining, start, wait_for
 from tests.albert_tf.pretraining import killed_script
 from tests.albert_tf.pretraining.runs import weights

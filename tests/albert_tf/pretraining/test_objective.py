@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models.losses import Term, classification_term, cross_entropy, fused_cross_entropy
-from albert_tf.pretraining.objective import pretraining_metrics, pretraining_objective
+from albert_tf.models.loss_sums import LossSum, classification_loss_sum, cross_entropy, fused_cross_entropy
+from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 
 
-def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Term:
+def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> LossSum:
     loss = correct = 0.0
     for row, label, weight in zip(
         logits.reshape(-1, logits.shape[-1]), labels.ravel(), weights.ravel(), strict=True
@@ -16,7 +16,7 @@ def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Term
         if weight:
             loss += weight * (np.log(np.exp(row.astype(np.float64)).sum()) - row[label])
             correct += weight * (row.argmax() == label)
-    return Term(loss, correct, weights.sum())
+    return LossSum(loss, correct, weights.sum())
 
 
 @pytest.mark.parametrize("losses_of", [cross_entropy, fused_cross_entropy])
@@ -31,7 +31,7 @@ def test_classification_term_is_the_weighted_sum(losses_of):
     given = tf.constant(logits)
     with tf.GradientTape() as tape:
         tape.watch(given)
-        term = classification_term(given, tf.constant(labels), tf.constant(weights), losses_of)
+        term = classification_loss_sum(given, tf.constant(labels), tf.constant(weights), losses_of)
     np.testing.assert_allclose(term, by_hand(logits, labels, weights), rtol=1e-5)
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     expected = weights[..., None] * (probabilities - np.eye(7)[labels])
@@ -48,13 +48,13 @@ def test_rows_that_fill_up_a_batch_count_nothing():
         "sentence_order_labels": np.array([1, -1], np.int32),
     }
     batch = {name: tf.constant(value) for name, value in batch.items()}
-    objective = pretraining_objective("sop")
+    objective = pretraining_loss_fn("sop")
     terms = objective.terms({"mlm_logits": mlm_logits, "sop_logits": logits}, batch)
     np.testing.assert_allclose(terms["mlm"], [2 * np.log(5), 0, 2], rtol=1e-6)
     np.testing.assert_allclose(terms["sop"], [np.log(1 + np.exp(-1)) + 1, 0, 1], rtol=1e-6)
     weights = objective.weights(batch)
     assert {name: float(weight) for name, weight in weights.items()} == {"mlm": 2, "sop": 1}
-    assert [pretraining_objective(name).names for name in ("sop", "nsp", "none")] == [
+    assert [pretraining_loss_fn(name).names for name in ("sop", "nsp", "none")] == [
         ("mlm", "sop"), ("mlm", "nsp"), ("mlm",)
     ]  # fmt: skip
 
@@ -68,13 +68,13 @@ def test_the_loss_of_masked_tokens_is_compiled_if_asked(fused):
         "masked_lm_weights": tf.TensorSpec([2, 3], tf.float32),
         "sentence_order_labels": tf.TensorSpec([2], tf.int32),
     }
-    terms = tf.function(pretraining_objective("sop", fused=fused).terms)
+    terms = tf.function(pretraining_loss_fn("sop", fused=fused).terms)
     library = terms.get_concrete_function(outputs, batch).graph.as_graph_def().library
     assert any(function.attr["_XlaMustCompile"].b for function in library.function) == fused
 
 
 def test_metrics_are_means_and_their_sum():
-    terms = {"mlm": Term(6.0, 1.0, 4.0), "sop": Term(1.0, 1.0, 2.0)}
+    terms = {"mlm": LossSum(6.0, 1.0, 4.0), "sop": LossSum(1.0, 1.0, 2.0)}
     assert pretraining_metrics(terms) == {
         "loss": 2.0,
         "mlm_loss": 1.5,
@@ -83,7 +83,7 @@ def test_metrics_are_means_and_their_sum():
         "sop_loss": 0.5,
         "sop_accuracy": 0.5,
     }
-    assert np.isnan(pretraining_metrics({"mlm": Term(0.0, 0.0, 0.0)})["mlm_loss"])
+    assert np.isnan(pretraining_metrics({"mlm": LossSum(0.0, 0.0, 0.0)})["mlm_loss"])
     for loss in (89.0, 1e38):  # of a run that diverges: TensorBoard takes float32
-        perplexity = pretraining_metrics({"mlm": Term(loss, 0.0, 1.0)})["mlm_perplexity"]
+        perplexity = pretraining_metrics({"mlm": LossSum(loss, 0.0, 1.0)})["mlm_perplexity"]
         assert 1e38 < perplexity < np.finfo(np.float32).max

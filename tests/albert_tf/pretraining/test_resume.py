@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps
-from albert_tf.pretraining import run as run_module
-from albert_tf.pretraining.run import pretrain
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.pretraining import pretrain as run_module
+from albert_tf.pretraining.pretrain import pretrain
+from albert_tf.runs.checkpoints import checkpoint_steps
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, stopped_at, weights
 
 

@@ -9,13 +9,13 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.data.prepared import encode_document
+from albert_tf.errors import InputError
 from albert_tf.optimization import AdamW
 from albert_tf.pretraining.evaluation import evaluate_run
-from albert_tf.pretraining.run import pretrain
-from albert_tf.training import phases
-from albert_tf.utils.errors import InputError
+from albert_tf.pretraining.pretrain import pretrain
+from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_steps
+from albert_tf.training import stages
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
 from tests.tiny import CORPUS, TINY
 
@@ -168,7 +168,7 @@ def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected
         assert scaled == (changes.get("precision") == "float16")
         raise Seen(model.dtype_policy.name, model.encoder.remat, model.encoder.fused, accumulate, xla)
 
-    monkeypatch.setattr("albert_tf.training.phases.TrainStep", train_step)
+    monkeypatch.setattr("albert_tf.training.stages.TrainStep", train_step)
     with pytest.raises(Seen) as seen:
         pretrain(settings(**changes))
     assert seen.value.args == expected
@@ -200,7 +200,7 @@ def begun(monkeypatch):
     def train_step(model, optimizer, *_, seed, **__):
         raise Seen(model, optimizer, seed)
 
-    monkeypatch.setattr(phases, "TrainStep", train_step)
+    monkeypatch.setattr(stages, "TrainStep", train_step)
     return begin
 
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints.models import build_model
-from albert_tf.checkpoints.steps import read_checkpoint
+from albert_tf.errors import InputError
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.pretraining.run import pretrain
-from albert_tf.pretraining.settings import read_recipe
-from albert_tf.stages import Stage
-from albert_tf.training.phases import seed_of
+from albert_tf.pretraining.loss import pretraining_loss_fn
+from albert_tf.pretraining.pretrain import pretrain
+from albert_tf.pretraining.pretraining_settings import read_recipe
+from albert_tf.recipes import Stage
+from albert_tf.runs.build_model import build_model
+from albert_tf.runs.checkpoints import read_checkpoint
+from albert_tf.training.stages import seed_of
 from albert_tf.training.train_step import TrainStep
-from albert_tf.utils.errors import InputError
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of, metrics, stopped_at, weights
 from tests.tiny import TINY
 
@@ -76,7 +76,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     positions = model.encoder.embeddings.position_embeddings
     positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
     feed = corpus_of(made).training_feed(recipe, seed_of(made.seed, 3))
-    objective = pretraining_objective("sop", fused=True)
+    objective = pretraining_loss_fn("sop", fused=True)
     spec = feed.dataset.element_spec
     TrainStep(model, optimizer, objective, spec, step=step, seed=made.seed)(iter(feed.dataset), 3)
     assert int(step) == 6
@@ -107,7 +107,7 @@ def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_pa
     with pytest.raises(InputError, match=r"\[3, 6\]: with --steps 8 .* \[4, 8\]"):
         pretrain(settings(staged, recipe=STAGED.replace(steps=8)))
     copy = stopped_at(staged, 2, tmp_path / "run")  # still in the first stage
-    monkeypatch.setattr("albert_tf.pretraining.run.train", lambda *_, **__: None)
+    monkeypatch.setattr("albert_tf.pretraining.pretrain.train", lambda *_, **__: None)
     pretrain(settings(copy, recipe=STAGED.replace(steps=8)))
 
 

@@ -5,12 +5,13 @@ import shutil
 
 import pytest
 
-from albert_tf.checkpoints import RunDirectory
 from albert_tf.conversion import convert
+from albert_tf.errors import InputError
 from albert_tf.pretraining.evaluation import evaluate_run
-from albert_tf.pretraining.run import pretrain
-from albert_tf.tokenizers import Vocabulary, train_vocabulary
-from albert_tf.utils.errors import InputError
+from albert_tf.pretraining.pretrain import pretrain
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.text.sentencepiece import SentencePieceVocabulary
+from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.export import export
 from tests.tiny import TINY
 
@@ -22,7 +23,7 @@ def other_vocabulary(tiny_corpus, tiny_vocabulary, tmp_path_factory):
     """As many pieces, some of them others."""
     path = tmp_path_factory.mktemp("other") / "spiece.model"
     other = train_vocabulary(tiny_corpus, path, vocab_size=200, lowercase=False)
-    assert len(other) == len(Vocabulary.from_file(tiny_vocabulary))
+    assert len(other) == len(SentencePieceVocabulary.from_file(tiny_vocabulary))
     return path
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tasks.examples.records import ChoiceRecord, QuestionRecord, TaggedRecord
-from albert_tf.tasks.kind import Prediction
 from albert_tf.tasks.question_answering import AnswerPrediction
-from hub_export.serving import Served, serving_signatures
+from albert_tf.tasks.records import ChoiceRecord, QuestionRecord, TaggedRecord
+from albert_tf.tasks.task import Prediction
+from hub_export.serving_signatures import Served, serving_signatures
 
 
 def served(model, tokenizer, entries):

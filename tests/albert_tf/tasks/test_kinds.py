@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning.outputs import predictor
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuned_model import create_predict_fn
 from albert_tf.tasks.classification import Classification, takes_pairs
-from albert_tf.tasks.examples.records import ChoiceRecord, TaggedRecord, TextRecord
-from albert_tf.tasks.kind import Examples
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
+from albert_tf.tasks.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.task import Examples
 from tests.albert_tf.tasks.answers import assert_answered, served
 from tests.tiny import DOCUMENTS
 
@@ -48,7 +48,9 @@ def test_labels(piece_tokenizer, tiny_model, ids, xla):
     entries = {**Classification.model_config(records, names), "seq_length": LENGTH}
     assert entries == {"model": "classifier", "num_labels": 2, "labels": names, "seq_length": LENGTH}
     kind, model = Classification(entries), tiny_model(entries)
-    found = predictor(kind, model, 3, xla=xla)(kind.encode(records, piece_tokenizer, True)).predictions
+    found = create_predict_fn(kind, model, 3, xla=xla)(
+        kind.encode(records, piece_tokenizer, True)
+    ).predictions
     for record, prediction in zip(records, found, strict=True):
         first, second = ids(record.text), ids(record.text_pair)
         if len(first) + len(second) + 3 > LENGTH:
@@ -89,7 +91,7 @@ def test_choices(piece_tokenizer, tiny_model, ids, xla):
     entries = {**MultipleChoice.model_config(records), "seq_length": 64}
     assert entries == {"model": "multiple_choice", "num_choices": 3, "seq_length": 64}
     kind, model = MultipleChoice(entries), tiny_model(entries)
-    predict = predictor(kind, model, 5, has_loss=True, xla=xla)
+    predict = create_predict_fn(kind, model, 5, has_loss=True, xla=xla)
     found, losses = predict(kind.encode(records, piece_tokenizer, True)), []
     for record, prediction in zip(records, found.predictions, strict=True):
         rows = [inputs(ids(record.context), ids(f"Who? {option}"), length=64) for option in record.options]
@@ -124,7 +126,7 @@ def test_tags(piece_tokenizer, tiny_model, ids, xla):
     kind, model = Tagging(entries), tiny_model(entries)
     examples = kind.encode(records, piece_tokenizer, True)
     assert len(examples.rows) > len(records)
-    found = predictor(kind, model, 4, xla=xla)(examples).predictions
+    found = create_predict_fn(kind, model, 4, xla=xla)(examples).predictions
     for words, prediction in zip(sentences, found, strict=True):
         assert len(prediction.value) == len(words) and np.all(prediction.scores > 0)
         pieces = [ids(word) or [piece_tokenizer.vocabulary.special_ids.unknown] for word in words]

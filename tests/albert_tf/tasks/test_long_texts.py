@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.recipes import LongTexts
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.examples.records import TextRecord
-from albert_tf.tasks.long_texts import head_and_tail, pooled, text_inputs, window_inputs
+from albert_tf.tasks.long_texts import head_and_tail, pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.losses import LABEL
-from albert_tf.tokenizers.input_format import ALBERT_FORMAT, InputFormat
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.records import TextRecord
+from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat
 
 WINDOWS = LongTexts(long="windows", doc_stride=3)
 ROBERTA = InputFormat((0,), (2, 2), (2,), padding=1, has_type_ids=False)
@@ -64,9 +64,9 @@ def test_windows_by_hand(input_format, seq_length, stride):
 
 def test_logits_are_pooled():
     logits, rows = tf.constant([[1.0, 4.0], [3.0, -4.0], [-1.0, -2.0]]), tf.constant([0, 0, 1])
-    assert pooled(logits, rows, 2, WINDOWS).numpy().tolist() == [[2, 0], [-1, -2]]
+    assert pool_windows(logits, rows, 2, WINDOWS).numpy().tolist() == [[2, 0], [-1, -2]]
     largest = LongTexts(long="windows", window_pooling="max")
-    assert pooled(logits, rows, 2, largest).numpy().tolist() == [[3, 4], [-1, -2]]
+    assert pool_windows(logits, rows, 2, largest).numpy().tolist() == [[3, 4], [-1, -2]]
 
 
 def kind(**settings):

@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints import task_of
 from albert_tf.conversion import convert
-from albert_tf.tasks import kind_of
-from albert_tf.tasks.losses import exits_term
-from albert_tf.training.metrics import term_metrics
+from albert_tf.runs.build_model import task_of
+from albert_tf.tasks import create_task
+from albert_tf.tasks.losses import exits_loss_sum
+from albert_tf.training.loss_evaluation import loss_metrics
 
 B, C, S = 6, 3, 8
 CONFIGS = {
@@ -55,7 +55,7 @@ def case(request):
     spans = {"start_logits": [B, S], "end_logits": [B, S], "no_answer_logits": [B]}
     shapes = spans if CONFIGS[kind]["model"] == "span_labeler" else {"logits": SHAPES.get(kind, [B, C])}
     outputs = {name: tf.constant(rng.normal(size=shape), tf.float32) for name, shape in shapes.items()}
-    return kind, batch_of(kind), outputs, kind_of(CONFIGS[kind]).objective()
+    return kind, batch_of(kind), outputs, create_task(CONFIGS[kind]).objective()
 
 
 def cross_entropy(logits, label):
@@ -107,7 +107,7 @@ def test_terms_by_hand(case):
     for name, term in terms.items():
         np.testing.assert_allclose(term, expected[name], rtol=1e-5, err_msg=name)
         assert term.weight > 0
-    metrics = term_metrics(terms)
+    metrics = loss_metrics(terms)
     assert np.isfinite(list(metrics.values())).all()
     assert ("score_accuracy" in metrics, len(metrics)) == (False, 1 + 2 * len(terms) - (kind == "regression"))
     np.testing.assert_allclose(metrics["loss"], sum(metrics[f"{name}_loss"] for name in terms))
@@ -122,7 +122,7 @@ def test_weighted_and_smoothed_terms_by_hand(kind, smoothing):
     """Losses and gradients; what the mean is over, and what is right, stay as they are."""
     batch, rng = batch_of(kind), np.random.default_rng(6)
     logits = tf.constant(rng.normal(size=SHAPES.get(kind, [B, C])), tf.float32)
-    (part,) = kind_of(CONFIGS[kind]).losses.values()
+    (part,) = create_task(CONFIGS[kind]).losses.values()
     options = {
         "class_weights": WEIGHTS.tolist(),
         **({} if kind == "multi_label" else {"smoothing": smoothing}),
@@ -177,8 +177,8 @@ def test_recorded_loss_of_run_squad_v2(shared, tmp_path):
     batch = {f"input_{name}": tf.constant(expected[f"input_{name}"], tf.int32) for name in names}
     for name in ("start_positions", "end_positions", "is_impossible"):
         batch[name] = tf.constant(expected[name], tf.int32)
-    objective = kind_of(task_of(model)).objective()
-    metrics = term_metrics(objective.terms(model(batch), batch))
+    objective = create_task(task_of(model)).objective()
+    metrics = loss_metrics(objective.terms(model(batch), batch))
     for name, loss in (
         ("loss", expected["total_loss"]),
         ("span_loss", (expected["start_loss"] + expected["end_loss"]) / 2),
@@ -191,10 +191,10 @@ def test_recorded_loss_of_run_squad_v2(shared, tmp_path):
 def test_term_of_all_layers_by_hand(kind):
     """Σ j · L_j / Σ j of layers j from 1, and what is right by the last."""
     batch, rng = batch_of(kind), np.random.default_rng(7)
-    (part,) = kind_of(CONFIGS[kind]).losses.values()
+    (part,) = create_task(CONFIGS[kind]).losses.values()
     logits = rng.normal(size=[B, 3, *SHAPES.get(kind, [B, C])[1:]]).astype(np.float32)
     weights = part.weights(batch)
-    term = exits_term(part.term, {"exit_logits": tf.constant(logits)}, batch, weights)
+    term = exits_loss_sum(part.term, {"exit_logits": tf.constant(logits)}, batch, weights)
     losses = np.zeros([3])
     for row in np.flatnonzero(weights.numpy() > 0):
         label = batch["labels"].numpy()[row]

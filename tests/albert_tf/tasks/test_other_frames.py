@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks.examples.batches import task_batches
-from albert_tf.tasks.examples.records import Answer, QuestionRecord, TaggedRecord
+from albert_tf.finetuning.finetuned_model import create_predict_fn
+from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.tasks.records import Answer, QuestionRecord, TaggedRecord
 from albert_tf.tasks.tagging import Tagging
 from tests.other_tokenizer import SIZE, WordTokenizer
 
@@ -74,6 +74,6 @@ def test_questions(tiny_model):
         strict=True,
     ):
         assert row[start : end + 1].tolist() == ids(answer)
-    (found,) = predictor(kind, tiny_model(config, vocab_size=SIZE), 4)(examples).predictions
+    (found,) = create_predict_fn(kind, tiny_model(config, vocab_size=SIZE), 4)(examples).predictions
     for span in found.answers:
         assert CONTEXT[span.start : span.end] == span.text

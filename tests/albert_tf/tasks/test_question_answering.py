@@ -3,19 +3,21 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.tasks.datasets.squad import read_squad
-from albert_tf.tasks.examples.records import Answer, QuestionRecord
-from albert_tf.tasks.metrics.squad import normalized_answer
+from albert_tf.errors import InputError
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
-from albert_tf.utils.errors import InputError
+from albert_tf.tasks.records import Answer, QuestionRecord
+from albert_tf.tasks.squad_files import read_squad
+from albert_tf.tasks.squad_metrics import normalized_answer
+from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 
 POSITIONS = ("start_positions", "end_positions", "is_impossible")
 
 
 @pytest.fixture(scope="module")
 def tokenizer(shared):
-    return PieceTokenizer(Vocabulary.from_file(shared / "data/vocabulary/30k-clean.model"))
+    return SentencePieceTokenizer(
+        SentencePieceVocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
+    )
 
 
 def asked(context, answer=None, start=0, question="Which colour?"):

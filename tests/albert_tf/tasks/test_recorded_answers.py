@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks.datasets.squad import read_squad
-from albert_tf.tasks.examples.records import QuestionRecord
+from albert_tf.finetuning.finetuned_model import create_predict_fn
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tokenizers import PieceTokenizer, Vocabulary
+from albert_tf.tasks.records import QuestionRecord
+from albert_tf.tasks.squad_files import read_squad
+from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 from tests.tiny import DOCUMENTS
 
 
@@ -51,7 +51,9 @@ def test_recorded_answers(shared, kind):
     folder = shared / "golden/squad_windows"
     recorded = json.loads((folder / "expected.json").read_text("utf-8"))
     settings = recorded["settings"]
-    tokenizer = PieceTokenizer(Vocabulary.from_file(shared / "data/vocabulary/30k-clean.model"))
+    tokenizer = SentencePieceTokenizer(
+        SentencePieceVocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
+    )
     records = read_squad(folder / "dataset.json", has_impossible=True, needs_answers=True)
     config = {
         **{
@@ -65,7 +67,7 @@ def test_recorded_answers(shared, kind):
     examples = answering.encode(records, tokenizer, True)
     assert len(examples.rows) == len(recorded["windows"])
     model = Recorded(recorded, kind == "answerability")
-    found = predictor(answering, model, 16)(examples).predictions
+    found = create_predict_fn(answering, model, 16)(examples).predictions
     expected = recorded[kind]
     compared = 0
     for record, prediction in zip(records, found, strict=True):
@@ -109,7 +111,7 @@ def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answe
     kind = QuestionAnswering(entries)
     examples = kind.encode(records, piece_tokenizer, False)
     model = tiny_model(entries)
-    predict = predictor(kind, model, 7, xla=xla)
+    predict = create_predict_fn(kind, model, 7, xla=xla)
     several = predict(examples).predictions
     assert len(examples.rows) > len(records)
     (alone,) = predict(kind.encode(records[3:4], piece_tokenizer, False)).predictions

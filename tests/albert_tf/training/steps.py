@@ -6,8 +6,8 @@ import tf_keras as keras
 
 from albert_tf import AlbertPretrainer
 from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.training.strategies import Feed
+from albert_tf.pretraining.loss import pretraining_loss_fn
+from albert_tf.training.distribution import DistributedBatches
 from albert_tf.training.train_step import TrainStep
 from tests.tiny import TINY
 
@@ -59,8 +59,8 @@ def trained(
             tools = keras.mixed_precision.LossScaleOptimizer(tools, initial_scale=loss_scale)
         tools.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        feed = feed or Feed(batches(), None)
-        terms = pretraining_objective(objective)
+        feed = feed or DistributedBatches(batches(), None)
+        terms = pretraining_loss_fn(objective)
         options |= {"replicas_per_batch": feed.replicas_per_batch, "on_batch": on_batch}
         spec = feed.dataset.element_spec
         train_step = TrainStep(model, tools, terms, spec, step=step, seed=3, **options)

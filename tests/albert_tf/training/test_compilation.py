@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models.losses import Objective, Term
-from albert_tf.training.compilation import compilation_log
-from albert_tf.training.train_step import TrainStep
+from albert_tf.models.loss_sums import LossFn, LossSum
+from albert_tf.training.train_step import TrainStep, compilation_log
 
 LENGTHS = (4, 4, 8, 4, 8, 2)
 
@@ -35,7 +34,7 @@ def test_batches_are_announced_before_their_updates(length):
     class SizeStep(TrainStep):
         def replica_step(self, batch, seed):
             size = tf.cast(tf.size(batch["input_mask"]), tf.float32)
-            return {"size": Term(size, size, size)}, size
+            return {"size": LossSum(size, size, size)}, size
 
     def on_batch(batch):
         seen.append((int(step), batch["input_mask"].shape[1]))
@@ -43,7 +42,7 @@ def test_batches_are_announced_before_their_updates(length):
     spec = {"input_mask": tf.TensorSpec([3, length], tf.int32)}
     lengths = LENGTHS if length is None else (length,) * 6
     data = tf.data.Dataset.from_generator(lambda: map(batch, lengths), output_signature=spec)
-    objective = Objective(("size",), None, None)
+    objective = LossFn(("size",), None, None)
     train_step = SizeStep(None, None, objective, spec, step=step, seed=0, on_batch=on_batch)
     iterator = iter(data)
     found = [train_step(iterator, tf.constant(count)) for count in (4, 2)]

@@ -9,12 +9,12 @@ import types
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from albert_tf.checkpoints import storage
-from albert_tf.models.losses import Term
-from albert_tf.training import logbook as logbook_module
-from albert_tf.training.logbook import Interval, Logbook
+from albert_tf import filesystem
+from albert_tf.errors import InputError
+from albert_tf.models.loss_sums import LossSum
+from albert_tf.training import metrics_logger as logbook_module
+from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
 from albert_tf.training.train_step import Totals
-from albert_tf.utils.errors import InputError
 
 
 def lines_of(run):
@@ -27,7 +27,7 @@ def test_plain_lines_without_a_terminal(tmp_path, monkeypatch, caplog):
     clock = types.SimpleNamespace(monotonic=lambda: next(now), time=lambda: 0.0)
     monkeypatch.setattr(logbook_module, "time", clock)
     stream, figures = io.StringIO(), {"loss": 1.0, "num_hidden_layers": 1, "something_else": math.inf}
-    with caplog.at_level("INFO", "absl"), Logbook(tmp_path, 2, 100, stream, until=10) as logbook:
+    with caplog.at_level("INFO", "absl"), MetricsLogger(tmp_path, 2, 100, stream, until=10) as logbook:
         logbook.progress(4)
         logbook.record(4, figures)  # 4 s an update, and 6 left
     assert stream.getvalue() == ""
@@ -36,9 +36,9 @@ def test_plain_lines_without_a_terminal(tmp_path, monkeypatch, caplog):
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
-    appending = storage.appending
-    monkeypatch.setattr(storage, "appending", lambda path: appending("/dev/full"))
-    with pytest.raises(OSError) as caught, Logbook(tmp_path, 0, 10, io.StringIO()) as logbook:
+    appending = filesystem.append_to
+    monkeypatch.setattr(filesystem, "append_to", lambda path: appending("/dev/full"))
+    with pytest.raises(OSError) as caught, MetricsLogger(tmp_path, 0, 10, io.StringIO()) as logbook:
         logbook.record(1, {"loss": 1.0})
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "metrics.jsonl"))
 
@@ -47,14 +47,14 @@ def test_a_damaged_file_is_named_and_stays(tmp_path):
     content = b'{"step": 2}\n{"loss": 1}\n{"step": 6}\n'
     (tmp_path / "metrics.jsonl").write_bytes(content)
     with pytest.raises(InputError, match=r"metrics\.jsonl, line 2"):
-        Logbook(tmp_path, 4, 10, io.StringIO())
+        MetricsLogger(tmp_path, 4, 10, io.StringIO())
     assert (tmp_path / "metrics.jsonl").read_bytes() == content
 
 
 def test_what_a_dead_process_wrote_after_its_checkpoint_is_written_again(tmp_path):
     """In TensorBoard, too, where each step shows once."""
     for first_step, loss in ((0, 1.0), (2, 0.5)):
-        with Logbook(tmp_path, first_step, 4, io.StringIO()) as logbook:
+        with MetricsLogger(tmp_path, first_step, 4, io.StringIO()) as logbook:
             for step in range(first_step + 1, 5):
                 logbook.record(step, {"loss": loss})
         if first_step == 0:
@@ -67,8 +67,8 @@ def test_what_a_dead_process_wrote_after_its_checkpoint_is_written_again(tmp_pat
 
 
 def test_interval_is_the_mean_of_its_updates():
-    interval = Interval()
-    totals = Totals({"mlm": Term(6.0, 1.0, 4.0)}, gradient_norm=2.0, failed=0, input_wait=0.5)
+    interval = MetricAccumulator()
+    totals = Totals({"mlm": LossSum(6.0, 1.0, 4.0)}, gradient_norm=2.0, failed=0, input_wait=0.5)
     interval.add(totals, examples=10, seconds=1.0)
     interval.add(totals._replace(gradient_norm=3.0), examples=10, seconds=3.0)
     assert interval.figures(seq_length=8) == {

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.checkpoints import RunDirectory, checkpoint_parts, checkpoint_steps, storage
-from albert_tf.checkpoints.steps import checkpoint_prefix
-from albert_tf.checkpoints.tensor_bundle import open_bundle
-from albert_tf.training import loop, phases, preemption, trainer
+from albert_tf import filesystem, process
+from albert_tf.errors import InputError, WorkFailed
+from albert_tf.io import sole_use
+from albert_tf.process import Preempted
+from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_prefix, checkpoint_steps, open_checkpoint
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.training import loop, stages, trainer
+from albert_tf.training.distribution import DistributedBatches
 from albert_tf.training.loop import TrainingFailed
-from albert_tf.training.phases import seed_of
-from albert_tf.training.preemption import Preempted
-from albert_tf.training.strategies import Feed
-from albert_tf.utils.errors import InputError, WorkFailed
-from albert_tf.utils.files import sole_use
+from albert_tf.training.stages import seed_of
 from tests.albert_tf.training.toy import ROWS, dying_after, fit, points
 
 
@@ -35,14 +35,14 @@ def lines_of(run, name):
 
 def signalled(monkeypatch, number, step, name):
     """Has a process get a signal while it logs a metric of a step."""
-    record = loop.Logbook.record
+    record = loop.MetricsLogger.record
 
     def recorded(self, at, metrics):
         record(self, at, metrics)
         if at == step and name in metrics:
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(loop.Logbook, "record", recorded)
+    monkeypatch.setattr(loop.MetricsLogger, "record", recorded)
 
 
 def assert_same(found, expected):
@@ -99,7 +99,7 @@ class DryInput:
     def __call__(self, seed):
         lines = tf.data.TextLineDataset(str(self.pipe))
         rest = lines.map(lambda line: {"x": tf.fill([ROWS], tf.strings.to_number(line))})
-        return Feed(points(seed).dataset.take(self.good).concatenate(rest), 1)
+        return DistributedBatches(points(seed).dataset.take(self.good).concatenate(rest), 1)
 
     def fail(self):
         """Ends the wait: TensorFlow opens the pipe, and finds that it is no file."""
@@ -108,14 +108,14 @@ class DryInput:
 
 def test_a_signal_ends_an_input_wait_and_the_same_command_goes_on(tmp_path, monkeypatch, two_replicas):
     """It is one that Python's handlers do not interrupt, inside of a call of several updates."""
-    monkeypatch.setattr(preemption, "PATIENCE", 0.2)
+    monkeypatch.setattr(process, "PATIENCE", 0.2)
     batches, ends = DryInput(tmp_path, good=5), []
 
     def end(status, line):
         ends.append((status, line, run.steps()))
         batches.fail()  # else this process would wait for ever
 
-    monkeypatch.setattr(preemption, "exit_now", end)
+    monkeypatch.setattr(process, "exit_now", end)
     monkeypatch.setattr(trainer, "make_strategy", lambda *_: two_replicas)
     run = RunDirectory(tmp_path / "run")
     threading.Timer(3, signal.raise_signal, [signal.SIGTERM]).start()
@@ -134,14 +134,14 @@ def test_where_the_input_fails_all_updates_are_saved(whole, tmp_path):
     def failing(seed):
         bad = tf.data.Dataset.from_tensors(str(tmp_path)).map(tf.io.read_file)
         bad = bad.map(lambda content: {"x": tf.fill([ROWS], tf.strings.to_number(content))})
-        return Feed(points(seed).dataset.take(5).concatenate(bad), 1)
+        return DistributedBatches(points(seed).dataset.take(5).concatenate(bad), 1)
 
     changes = {"log_every": 0, "checkpoint_every": 0, "eval_every": 0}
     with pytest.raises(tf.errors.OpError):
         fit(tmp_path / "run", 20, batches=failing, **changes)
     fit(tmp_path / "whole", 20, checkpoint_every=5, keep=10, log_every=0)
     assert checkpoint_steps(tmp_path / "run") == [5]
-    saved, expected = (open_bundle(checkpoint_prefix(tmp_path / name, 5)) for name in ("run", "whole"))
+    saved, expected = (open_checkpoint(checkpoint_prefix(tmp_path / name, 5)) for name in ("run", "whole"))
     names = [name for name in saved.shapes if name.startswith(("model", "optimizer", "step"))]
     assert len(names) == 8
     for name in names:
@@ -183,7 +183,7 @@ def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, mon
         return points(seed)
 
     with monkeypatch.context() as patch:
-        patch.setattr(phases, "keeps_iterator", lambda *_: False)
+        patch.setattr(stages, "keeps_iterator", lambda *_: False)
         run, _ = fit(tmp_path / "first", 3)
         assert checkpoint_parts(run, 3) == {"model", "optimizer", "step"}
     for name in ("alone", "stopped"):
@@ -353,4 +353,6 @@ def test_another_filesystem(whole):
         fit("ram://loop/run", 3, 6)
     found = fit("ram://loop/run", 3, 6)
     assert_same(found, whole)
-    assert not [name for name in storage.entries("ram://loop/run/checkpoints") if name.startswith(".")]
+    assert not [
+        name for name in filesystem.list_entries("ram://loop/run/checkpoints") if name.startswith(".")
+    ]

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.models.losses import Objective, Term
+from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.training.train_step import TrainStep
 from tests.albert_tf.optimization.test_optimizers import STEPS, Recording
 
@@ -26,9 +26,9 @@ class Linear(keras.Model):
         return tf.add_n([tf.reduce_sum(x, axis=list(range(1, len(x.shape)))) for x in products])  # [rows]
 
 
-OBJECTIVE = Objective(
+OBJECTIVE = LossFn(
     ("rows",),
-    lambda outputs, batch: {"rows": Term(tf.reduce_sum(outputs), tf.zeros([]), _rows(batch)["rows"])},
+    lambda outputs, batch: {"rows": LossSum(tf.reduce_sum(outputs), tf.zeros([]), _rows(batch)["rows"])},
     lambda batch: _rows(batch),
 )
 

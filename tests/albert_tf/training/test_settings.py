@@ -2,8 +2,8 @@
 
 import pytest
 
-from albert_tf.training.settings import Execution, LoopSettings, is_due
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.training.compute_settings import ComputeConfig, LoopSettings, is_due
 
 
 @pytest.mark.parametrize(
@@ -15,9 +15,9 @@ def test_impossible_settings_are_refused(changes):
 
 
 def test_a_batch_is_divided_without_a_rest():
-    Execution(accumulate=2).check_divides(12, replicas=3)
+    ComputeConfig(accumulate=2).check_divides(12, replicas=3)
     with pytest.raises(InputError, match="batch_size=12"):
-        Execution(accumulate=4).check_divides(12, replicas=2)
+        ComputeConfig(accumulate=4).check_divides(12, replicas=2)
 
 
 def test_calls_end_where_something_is_due():

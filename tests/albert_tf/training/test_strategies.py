@@ -5,10 +5,17 @@ import json
 import pytest
 import tensorflow as tf
 
-from albert_tf.training import strategies
-from albert_tf.training.phases import seed_of
-from albert_tf.training.strategies import Hosts, feed, hosts_of, keeps_iterator, make_strategy, over_hosts
-from albert_tf.utils.errors import InputError
+from albert_tf.errors import InputError
+from albert_tf.training import distribution
+from albert_tf.training.distribution import (
+    Hosts,
+    distribute_batches,
+    hosts_of,
+    keeps_iterator,
+    make_strategy,
+    over_hosts,
+)
+from albert_tf.training.stages import seed_of
 from tests import devices
 
 
@@ -25,7 +32,7 @@ def test_one_device_is_the_default():
     for name in ("auto", "one"):
         strategy = make_strategy(name)
         assert strategy.num_replicas_in_sync == 1
-        assert feed(strategy, batches, 12) == ((12, None), 1)
+        assert distribute_batches(strategy, batches, 12) == ((12, None), 1)
         assert keeps_iterator(strategy, None)
         assert not keeps_iterator(strategy, "grpc://localhost:1")
         assert over_hosts(strategy)(7) == [7]
@@ -39,21 +46,21 @@ def test_mirrored_takes_all_devices():
 
 def test_the_kind_of_device_is_that_of_the_replicas(two_replicas, monkeypatch):
     """Two CPUs are CPUs beside a GPU, too."""
-    monkeypatch.setattr(strategies, "_local_kind", lambda: "GPU")
-    assert strategies.device_kind(two_replicas) == "CPU"
-    assert strategies.device_kind(tf.distribute.get_strategy()) == "GPU"
+    monkeypatch.setattr(distribution, "_local_kind", lambda: "GPU")
+    assert distribution.device_kind(two_replicas) == "CPU"
+    assert distribution.device_kind(tf.distribute.get_strategy()) == "GPU"
 
 
 def test_the_replicas_of_a_host_share_its_batches(two_replicas):
     assert hosts_of(two_replicas) == Hosts(1, 0)
-    assert feed(two_replicas, batches, 12) == ((12, None), 2)
+    assert distribute_batches(two_replicas, batches, 12) == ((12, None), 2)
     assert keeps_iterator(two_replicas, None)
 
 
 def test_auto_takes_what_is_there(monkeypatch):
     names = ("one", "mirrored", "multi_worker", "tpu")
     table = {name: lambda tpu, name=name: (name, tpu) for name in names}
-    monkeypatch.setattr(strategies, "STRATEGIES", table)
+    monkeypatch.setattr(distribution, "STRATEGIES", table)
     assert make_strategy() == ("one", None)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0", "GPU:1"])
     assert make_strategy() == ("mirrored", None)
@@ -81,7 +88,7 @@ def test_mistakes_are_named(monkeypatch):
     def unknown(tpu):
         raise OSError(f"{tpu} not known")
 
-    monkeypatch.setattr(strategies, "STRATEGIES", {"tpu": unknown})
+    monkeypatch.setattr(distribution, "STRATEGIES", {"tpu": unknown})
     with pytest.raises(InputError, match="slice not known"):
         make_strategy(tpu="slice")
 

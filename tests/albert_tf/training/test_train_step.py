@@ -11,8 +11,8 @@ import tf_keras as keras
 
 from albert_tf import AlbertPretrainer
 from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.objective import pretraining_objective
-from albert_tf.training.strategies import Feed, distributed_feed
+from albert_tf.pretraining.loss import pretraining_loss_fn
+from albert_tf.training.distribution import DistributedBatches, distribute_from_function
 from albert_tf.training.train_step import TrainStep, call_traced, sum_over
 from tests.albert_tf.training.steps import BATCH, SMALL, assert_close, batches, initial, trained
 
@@ -67,7 +67,7 @@ def test_replicas_and_microbatches_change_nothing_without_dropout(reference, two
 @pytest.mark.slow
 def test_a_feed_of_the_strategy_changes_nothing(reference, two_replicas):
     """A TPU's way: every replica is given its own batches."""
-    feed = distributed_feed(two_replicas, lambda rows, part: batches(rows=rows), BATCH)
+    feed = distribute_from_function(two_replicas, lambda rows, part: batches(rows=rows), BATCH)
     assert feed.replicas_per_batch == 1
     seen = []
     variables, _ = trained(two_replicas, feed=feed, on_batch=seen.append)
@@ -82,7 +82,7 @@ def test_an_update_compiles_as_a_tpu_needs_it():
     model = AlbertPretrainer(config, dtype="mixed_bfloat16")
     optimizer = create_optimizer("lamb", init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
     optimizer.build(model.trainable_variables)
-    batch, seed, objective = next(iter(batches())), tf.constant([1, 2]), pretraining_objective("sop")
+    batch, seed, objective = next(iter(batches())), tf.constant([1, 2]), pretraining_loss_fn("sop")
     spec, step = batches().element_spec, tf.Variable(0, dtype=tf.int64, trainable=False)
     train_step = TrainStep(model, optimizer, objective, spec, step=step, seed=0, accumulate=2)
     compiled = tf.function(train_step.replica_step, autograph=False, jit_compile=True)
@@ -128,7 +128,11 @@ def test_each_update_drops_units_of_its_own():
     """The first rate is 0: the second update of the same batch differs in nothing but what is dropped."""
     config = SMALL.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
     first, second = (
-        float(trained(config=config, updates=count, feed=Feed(batches(count=1), None))[1].gradient_norm)
+        float(
+            trained(config=config, updates=count, feed=DistributedBatches(batches(count=1), None))[
+                1
+            ].gradient_norm
+        )
         for count in (1, 2)
     )
     assert abs(second / first - 1) > 0.02
@@ -143,8 +147,10 @@ def test_replicas_and_microbatches_drop_units_of_their_own(parts, accumulate, re
     rows = batches().map(lambda batch: {name: x[: BATCH // 2] for name, x in batch.items()})
     twice = rows.map(lambda batch: {name: tf.concat([x, x], axis=0) for name, x in batch.items()})
     config = SMALL.replace(hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
-    one = trained(config=config, updates=1, feed=Feed(rows, None))[1]
-    both = trained(strategy, config=config, updates=1, feed=Feed(twice, None), accumulate=accumulate)[1]
+    one = trained(config=config, updates=1, feed=DistributedBatches(rows, None))[1]
+    both = trained(
+        strategy, config=config, updates=1, feed=DistributedBatches(twice, None), accumulate=accumulate
+    )[1]
     assert abs(float(both.gradient_norm / one.gradient_norm) - 1) > 0.02
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints import checkpoint_steps
+from albert_tf.runs.checkpoints import checkpoint_steps
 from tests.albert_tf.commands import ends, pretraining, wait_for
 from tests.albert_tf.training import two_hosts_script
 from tests.albert_tf.training.hosts import start

@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.checkpoints import RunContents, RunDirectory
-from albert_tf.models.losses import Objective, Term
+from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.optimization import create_optimizer
+from albert_tf.runs.run_directory import RunContents, RunDirectory
 from albert_tf.training import loop
-from albert_tf.training.phases import Phase, Training, built_optimizer
-from albert_tf.training.settings import Execution, LoopSettings
-from albert_tf.training.strategies import feed
+from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
+from albert_tf.training.distribution import distribute_batches
+from albert_tf.training.stages import Training, TrainingStage, build_optimizer
 from albert_tf.training.trainer import train, training_scope
 from tests.tiny import TINY
 
@@ -36,7 +36,7 @@ class Line(keras.Model):
 
 def terms(outputs, batch):
     loss = tf.reduce_sum((outputs["y"] - 3 * batch["x"] - 1) ** 2)
-    return {"line": Term(loss, tf.constant(np.nan), tf.cast(tf.size(batch["x"]), tf.float32))}
+    return {"line": LossSum(loss, tf.constant(np.nan), tf.cast(tf.size(batch["x"]), tf.float32))}
 
 
 def weights(batch):
@@ -50,7 +50,7 @@ def points(seed):
         data = tf.data.Dataset.range(16).shuffle(16, seed=seed).repeat()
         return data.map(lambda x: {"x": tf.cast(x, tf.float32) / 16}).batch(rows, drop_remainder=True)
 
-    return feed(tf.distribute.get_strategy(), batches, ROWS)
+    return distribute_batches(tf.distribute.get_strategy(), batches, ROWS)
 
 
 def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=None, lines=None, **changes):
@@ -68,7 +68,7 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
     """
     of_loop = {"log_every": 1, "eval_every": 2, "checkpoint_every": 1, "keep": 10}
     of_loop |= {name: value for name, value in changes.items() if hasattr(LoopSettings, name)}
-    execution = Execution(**{name: value for name, value in changes.items() if name not in of_loop})
+    execution = ComputeConfig(**{name: value for name, value in changes.items() if name not in of_loop})
     run, report = RunDirectory(path), (lambda line: None) if lines is None else lines.append
     with training_scope(run, execution, report):
         keras.utils.set_random_seed(0)
@@ -81,7 +81,7 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
             return {"loss": float(terms(model(batch), batch)["line"].loss)}
 
         phases = [
-            Phase(
+            TrainingStage(
                 end=end,
                 batch_size=ROWS,
                 seq_length=None,
@@ -96,8 +96,8 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
         optimizer = create_optimizer("adamw", init_lr=learning_rate, num_train_steps=phases[-1].end)
         training = Training(
             model=model,
-            optimizer=built_optimizer(optimizer, model, execution),
-            objective=Objective(("line",), terms, weights),
+            optimizer=build_optimizer(optimizer, model, execution),
+            objective=LossFn(("line",), terms, weights),
             phases=phases,
             seed=0,
             execution=execution,

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.training.strategies import feed, hosts_of, make_strategy, over_hosts
+from albert_tf.training.distribution import distribute_batches, hosts_of, make_strategy, over_hosts
 from tests.albert_tf.training.steps import BATCH, batches, trained
 
 
@@ -25,7 +25,9 @@ def main(output: str, updates: int) -> None:
 
     with strategy.scope():
         everywhere = over_hosts(strategy)(float(hosts.number))
-    variables, totals = trained(strategy, updates, feed=feed(strategy, rows_of_this_host, BATCH))
+    variables, totals = trained(
+        strategy, updates, feed=distribute_batches(strategy, rows_of_this_host, BATCH)
+    )
     if hosts.is_chief:
         np.savez(output, *variables, loss=totals.terms["mlm"].loss.numpy(), hosts=everywhere)
 

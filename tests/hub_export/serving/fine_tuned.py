@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.tokenizers import PieceTokenizer
-from hub_export.serving import Served, serving_signatures
+from albert_tf.text.sentencepiece import SentencePieceTokenizer
+from hub_export.serving_signatures import Served, serving_signatures
 
 
 class Asked(NamedTuple):
     """A model and its signatures by name."""
 
     model: Any
-    tokenizer: PieceTokenizer
+    tokenizer: SentencePieceTokenizer
     signatures: Any
 
     def ask(self, signature, **inputs):

@@ -2,11 +2,11 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.finetuning.outputs import predictor
-from albert_tf.tasks.examples.records import QuestionRecord
+from albert_tf.errors import InputError
+from albert_tf.finetuning.finetuned_model import create_predict_fn
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.utils.errors import InputError
-from hub_export.serving import Served, serving_signatures
+from albert_tf.tasks.records import QuestionRecord
+from hub_export.serving_signatures import Served, serving_signatures
 from tests.albert_tf.tasks.answers import assert_answered
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import served
@@ -37,7 +37,7 @@ def test_answers_are_what_is_predicted(labeler):
     kind = QuestionAnswering({**TASK, "answerability": labeler.model.answerability})
     examples = kind.encode(records, labeler.tokenizer, False)
     assert len(examples.rows) > 64 + 3 * len(ASKED)
-    predictions = predictor(kind, labeler.model, 32)(examples).predictions
+    predictions = create_predict_fn(kind, labeler.model, 32)(examples).predictions
     signatures = {name: signature.function for name, signature in labeler.signatures.items()}
     names = {"answer", "score", "start", "end", "answers", "scores", "starts", "ends"}
     found = labeler.ask("answer", question=["Why?"], context=["Bread"])

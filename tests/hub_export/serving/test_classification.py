@@ -1,8 +1,8 @@
 import pytest
 
 import albert_tf
-from albert_tf.utils.errors import InputError
-from hub_export.serving import Served, serving_signatures
+from albert_tf.errors import InputError
+from hub_export.serving_signatures import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import served
 

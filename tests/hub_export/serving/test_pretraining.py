@@ -3,9 +3,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.tokenizers import Vocabulary
-from hub_export.check.answers import read_requests
-from hub_export.serving import Served, serving_signatures
+from albert_tf.text.sentencepiece import SentencePieceVocabulary
+from hub_export.module_check import read_requests
+from hub_export.serving_signatures import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG
 
 TEXTS = ["The old clock", "", "A stone wall, and nobody had lived in it for years. Snow fell for three days."]
@@ -61,7 +61,7 @@ def test_tokens_are_what_the_encoder_makes_of_them(answer, encoder, tensors):
 
 
 def test_masks_are_filled_as_the_head_says(answer, preprocessor, encoder, tiny_vocabulary):
-    pieces = Vocabulary.from_file(tiny_vocabulary).pieces
+    pieces = SentencePieceVocabulary.from_file(tiny_vocabulary).pieces
     filled = answer("fill_mask", text=tf.constant(["the [MASK]", "[MASK] stone [MASK]", "no mask"]))
     assert filled["tokens"].shape == filled["scores"].shape == [3, 2, 5]
     stone = preprocessor.tokenize(tf.constant(["stone"])).to_list()[0]

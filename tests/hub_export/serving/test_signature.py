@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.checkpoints.models import MODELS
-from albert_tf.models.compiled import ROWS_AT_ONCE, in_blocks
-from albert_tf.tasks import KINDS
+from albert_tf.models.compiled_encoder import ROWS_AT_ONCE, in_blocks
+from albert_tf.runs.build_model import MODELS
+from albert_tf.tasks import TASK_CLASSES
 from albert_tf.tasks.serving import without_padding
-from hub_export.check.modules import TEXT_OPS
 from hub_export.module import Module
+from hub_export.module_check import TEXT_OPS
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import served
 
@@ -26,7 +26,7 @@ HEADS = {
 
 
 def test_every_model_of_a_run_but_the_encoder_has_a_kind():
-    assert {kind.model for kind in KINDS.values()} == MODELS.keys() - {"encoder"}
+    assert {kind.model for kind in TASK_CLASSES.values()} == MODELS.keys() - {"encoder"}
 
 
 def test_columns_of_padding_alone_are_left_out():

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.tasks.tagging import word_tokens
-from hub_export.serving import Served, serving_signatures
+from hub_export.serving_signatures import Served, serving_signatures
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import served
 from tests.tiny import DOCUMENTS

@@ -1,0 +1,216 @@
+"""The config files of other implementations: their keys, in AlbertConfig's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from absl import logging
+
+from albert_tf.errors import InputError, check_choice, check_type
+
+# Keys of published configs that Google's code read once, or never, with the values that leave the
+# network what it is here.
+_HISTORICAL: dict[str, tuple[Any, ...]] = {
+    "down_scale_factor": (1,),
+    "net_structure_type": (0,),
+    "gap_size": (0,),
+    "num_memory_blocks": (0,),
+    "layers_to_keep": ([],),
+    "ln_type": ("postln",),
+    "directionality": ("bidi",),
+    "pooler_type": ("first_token_transform",),
+}
+
+# Keys that no code ever read, whatever their value: BERT's pooler geometry, and what belongs to a task.
+_UNREAD = {
+    "num_labels",
+    *(f"pooler_{name}" for name in ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head")),
+}
+
+HUGGING_FACE_ACTIVATIONS = {
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu": "gelu_erf",
+    "relu": "relu",
+    "tanh": "tanh",
+    "linear": "linear",
+}
+
+# Keys of Hugging Face's config.json with the only values that change no outputs; they may be left out.
+HUGGING_FACE_KNOWN: Mapping[str, tuple[Any, ...]] = {
+    "position_embedding_type": ("absolute",),
+    "tie_word_embeddings": (True,),
+    "tie_weights_": (True,),
+    "is_decoder": (False,),
+    "is_encoder_decoder": (False,),
+    "add_cross_attention": (False,),
+    "pruned_heads": (None, {}),
+    "quantization_config": (None,),
+    "per_layer_config": (None, {}),
+    "auto_map": (None,),
+}
+
+# Keys of Hugging Face's config.json that are read besides those of a network's fields.
+HUGGING_FACE_READ = {
+    *("architectures", "id2label", "num_choices", "problem_type", "sentence_objective", "threshold"),
+    *("words", "model_type", "pad_token_id", "tokenizer_class"),
+}
+
+# Keys of Hugging Face's config.json that change no outputs here: types and forms of what is given out, ids
+# that only the tokenizer needs, training, generation, where files were. `label2id` repeats `id2label`.
+HUGGING_FACE_UNREAD = {
+    *_HISTORICAL,
+    *_UNREAD,
+    *("label2id", "finetuning_task", "function_to_apply", "language", "name", "task_specific_params"),
+    *("dtype", "torch_dtype", "use_bfloat16", "torchscript", "transformers_version", "xla_device"),
+    *(
+        "output_attentions",
+        "output_hidden_states",
+        "output_past",
+        "return_dict",
+        "use_cache",
+        "use_return_dict",
+    ),
+    *("attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "tf_legacy_loss"),
+    *("cross_attention_hidden_size", "tie_encoder_decoder", "sinusoidal_pos_embds", "qa_dropout"),
+    *(f"{token}_token_id" for token in ("bos", "eos", "sep", "cls", "mask", "unk", "decoder_start")),
+    *("bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping"),
+    *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id"),
+    *("forced_eos_token_id", "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "prefix"),
+    *("num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "remove_invalid_values"),
+    *("repetition_penalty", "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p"),
+    "typical_p",
+}
+
+# Of a DistilBERT in Hugging Face's files; other models have our names.
+DISTILBERT_KEYS = {
+    "dim": "hidden_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+    "hidden_dim": "intermediate_size",
+    "activation": "hidden_act",
+    "dropout": "hidden_dropout_prob",
+    "attention_dropout": "attention_probs_dropout_prob",
+    "seq_classif_dropout": "classifier_dropout_prob",
+}
+
+# Defaults of transformers' config classes, in our names, where they are not ours.
+_DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+_HUGGING_FACE_DEFAULTS: dict[str, dict[str, Any]] = {
+    "albert": {  # an xxlarge
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+        "hidden_act": "gelu_new",
+        "project_embeddings": True,  # even where E = H
+    },
+    "bert": {"vocab_size": 30522, "hidden_act": "gelu", **_DROPOUT},
+    "roberta": {"vocab_size": 50265, "hidden_act": "gelu", **_DROPOUT},
+    "distilbert": {
+        "vocab_size": 30522,
+        "num_hidden_layers": 6,
+        "hidden_act": "gelu",
+        "classifier_dropout_prob": 0.2,
+        **_DROPOUT,
+    },
+}
+
+# What the code of a model has fixed, and its files do not say. Whether a checkpoint of RoBERTa has a pooler,
+# its tensors say.
+# RoBERTa's positions begin behind that of padding, `pad_token_id`.
+_FIXED: dict[str, dict[str, Any]] = {
+    "albert": {},
+    "bert": {"sharing": "none"},
+    "roberta": {"sharing": "none", "pooler": "none"},
+    "distilbert": {"sharing": "none", "type_vocab_size": 0, "layer_norm_eps": 1e-12, "pooler": "none"},
+}
+
+
+# Fields that files of Hugging Face do not have; and those that only ALBERT's do.
+_OF_RUNS = ("sharing", "project_embeddings", "position_offset", "pooler")
+_OF_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
+
+
+def hugging_face_fields(model_type: str, fields: Collection[str]) -> dict[str, str]:
+    """The keys of Hugging Face's config.json that describe a network, with the fields here that they are."""
+    keys = {field: field for field in fields if field not in _OF_RUNS}
+    if model_type == "albert":
+        return keys
+    keys = {key: field for key, field in keys.items() if key not in _OF_ALBERT}
+    if model_type == "distilbert":
+        return {**{key: keys[key] for key in keys.keys() - DISTILBERT_KEYS.values()}, **DISTILBERT_KEYS}
+    return {**keys, "classifier_dropout": "classifier_dropout_prob"}
+
+
+def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """The fields of AlbertConfig in a parsed JSON file, as `AlbertConfig.from_dict` has it."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
+    if "model_type" in values:
+        return _from_hugging_face(values, fields)
+    _check_known(values, _HISTORICAL, "network")
+    if unknown := sorted(set(values) - set(fields) - set(_HISTORICAL) - _UNREAD):
+        raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
+    return {key: value for key, value in values.items() if key in fields}
+
+
+def check_keys(
+    values: Mapping[str, Any],
+    read: Collection[str],
+    known: Mapping[str, tuple[Any, ...]],
+    unread: Collection[str],
+    what: str,
+    file: str,
+) -> None:
+    """InputError for a value of Hugging Face's files that is none of those known; unknown keys are told.
+
+    Args:
+      values: of a JSON object.
+      read: keys whose values are used.
+      known: keys of which only these values are possible here.
+      unread: keys that mean nothing here, as are those that begin with "_".
+      what: the values describe, in errors, to which callers add the file.
+      file: what the line about unknown keys names.
+    """
+    _check_known(values, known, what)
+    unknown = sorted(key for key in values.keys() - {*read, *known, *unread} if not key.startswith("_"))
+    if unknown:
+        logging.warning("%s: unknown here, and ignored: %s", file, ", ".join(unknown))
+
+
+def _check_known(values: Mapping[str, Any], known: Mapping[str, tuple[Any, ...]], what: str) -> None:
+    for key, possible in known.items():
+        if key in values and values[key] not in possible:
+            only = " or ".join(map(repr, possible))
+            raise InputError(f"{key}={values[key]!r} describes another {what}, only {only} is known here")
+
+
+def of_google_bert(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The content of google-research/bert's bert_config.json in the keys of google-research/albert."""
+    if not isinstance(values, Mapping) or "hidden_size" not in values:
+        raise InputError("hidden_size is missing: this is no bert_config.json")
+    return {**values, "embedding_size": values["hidden_size"], **_FIXED["bert"]}
+
+
+def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """Our fields from a Hugging Face config.json; InputError where its network is another one."""
+    model_type = values["model_type"]
+    check_choice("model_type", model_type, tuple(_FIXED))
+    keys = hugging_face_fields(model_type, fields)
+    read = {*keys, *HUGGING_FACE_READ}
+    check_keys(values, read, HUGGING_FACE_KNOWN, HUGGING_FACE_UNREAD, "network", "config.json")
+    ours = {field: values[key] for key, field in keys.items() if key in values}
+    ours = {**_HUGGING_FACE_DEFAULTS[model_type], **ours}
+    check_choice("hidden_act", ours["hidden_act"], tuple(HUGGING_FACE_ACTIVATIONS))
+    ours |= {"hidden_act": HUGGING_FACE_ACTIVATIONS[ours["hidden_act"]], **_FIXED[model_type]}
+    if model_type != "albert":
+        ours["embedding_size"] = ours.setdefault("hidden_size", 768)
+    if model_type in ("bert", "roberta") and ours.get("classifier_dropout_prob") is None:
+        ours["classifier_dropout_prob"] = ours["hidden_dropout_prob"]
+    if model_type == "roberta":  # whose positions Hugging Face counts from 0
+        padding = values.get("pad_token_id", 1)
+        check_type("pad_token_id", "int", padding)
+        ours["position_offset"] = padding + 1
+        ours["max_position_embeddings"] = values.get("max_position_embeddings", 512) - padding - 1
+    return ours

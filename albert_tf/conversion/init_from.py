@@ -1,0 +1,120 @@
+"""Starts of the weights of a new model: a run, a published checkpoint, a module of TF Hub."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import tempfile
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import logging
+
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion.convert import convert
+from albert_tf.conversion.download import cache_folder, local_checkpoint, publisher_of
+from albert_tf.errors import InputError
+from albert_tf.filesystem import is_local
+from albert_tf.io import PathLike
+from albert_tf.runs.build_model import check_vocabulary
+from albert_tf.runs.load_save import open_run
+from albert_tf.runs.run_directory import HUB, RunDirectory
+from albert_tf.text.tokenizer_config import fingerprint_of, read_vocabulary
+
+
+class InitFrom(NamedTuple):
+    """The network that a model begins with."""
+
+    config: AlbertConfig
+    vocabulary: Path
+    tokenizer: Mapping[str, bool]  # the entries of tokenizer.json
+    run: RunDirectory | None  # that the weights are in; None: they are random
+
+
+@contextlib.contextmanager
+def open_init_from(
+    origin: PathLike, vocabulary: PathLike | None = None, tokenizer: Mapping[str, bool] | None = None
+) -> Iterator[InitFrom]:
+    """The network to begin with, which is there as long as the block runs.
+
+    Args:
+      origin: what `resolve_run` takes, or "hub:" and the folder of a TF 2 encoder.
+      vocabulary: SentencePiece model, where it comes without one.
+      tokenizer: settings that it must have been trained with, as far as somebody says.
+    Raises:
+      FileNotFoundError: there is no such run or module.
+      InputError: it has no vocabulary and none is named, or another one is.
+    """
+    origin = os.fspath(origin)
+    if not origin.startswith(HUB):
+        start = init_from_run(resolve_run(origin), vocabulary, tokenizer, origin)
+        check_vocabulary(start.vocabulary, start.config.vocab_size)
+        yield start
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        convert("hub", "run", origin.removeprefix(HUB), run, vocabulary=vocabulary, tokenizer=tokenizer)
+        yield init_from_run(run, vocabulary, tokenizer, origin)
+
+
+def init_from_run(
+    path: PathLike,
+    vocabulary: PathLike | None = None,
+    tokenizer: Mapping[str, bool] | None = None,
+    origin: str | None = None,
+) -> InitFrom:
+    """The network of a run directory, its vocabulary, and its weights.
+
+    Args and Raises: as `open_init_from`; `origin` is what errors call the directory.
+    """
+    run, origin = open_run(path), origin or os.fspath(path)
+    there = run.tokenizer  # first of all: where this is no run, it says what it is instead
+    found = run.vocabulary if vocabulary is None else Path(vocabulary)
+    if vocabulary is not None:
+        run.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
+    if found is None:
+        raise InputError(f"{origin} has no vocabulary: name it by --vocabulary")
+    if differing := {name: value for name, value in (tokenizer or {}).items() if there[name] != value}:
+        raise InputError(f"{origin} was trained with {there}, not with {differing}: leave that out")
+    return InitFrom(run.config, found, there, run)
+
+
+def resolve_run(origin: PathLike) -> RunDirectory:
+    """The run directory at a path of any filesystem, or that of a published checkpoint, which is made once.
+
+    It is kept in the cache, a repository's by commit. No part of a run is left if something is raised. What
+    is made of a folder of transformers is there as long as the program runs.
+
+    Args and Raises: as `local_checkpoint`.
+    """
+    name = os.fspath(origin)
+    source = publisher_of(name)
+    if source is None:
+        there = RunDirectory(name, "init_from")
+        if not (is_local(there.path) and there.is_hugging_face):
+            return there
+        newest = max(path.stat().st_mtime_ns for path in Path(there.path).iterdir())
+        return RunDirectory(Path(_converted(there.path, newest).name, "run"))
+    _, commit = local_checkpoint(name, source)
+    run = cache_folder() / "runs" / source / urllib.parse.quote(name, safe="") / (commit or "run")
+    if not run.exists():
+        logging.info("converting %s to %s", name, run)
+        run.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            convert(source, "run", name, run)
+        except OSError:
+            if not run.exists():  # else another process was faster
+                raise
+    return RunDirectory(run)
+
+
+@functools.cache
+def _converted(folder: str, newest: int) -> tempfile.TemporaryDirectory[str]:
+    """A folder with the run of a folder of transformers, whose newest file is of this time."""
+    logging.info("converting %s", folder)
+    place = tempfile.TemporaryDirectory()
+    convert("huggingface", "run", folder, Path(place.name, "run"))
+    return place

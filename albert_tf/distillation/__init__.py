@@ -1,1 +1,0 @@
-"""Distillation: a student learns from the outputs of a trained teacher, beside the text or the labels."""

@@ -1,0 +1,236 @@
+"""A fine-tuned run as what predicts: model, tokenizer, task; records in, predictions out."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+from tqdm import tqdm
+
+from albert_tf.config import AlbertConfig
+from albert_tf.constants import ENCODER_INPUTS, POLICIES, ROWS, Tensors
+from albert_tf.errors import InputError, check_range
+from albert_tf.finetuning.task_table import TASK_SPECS, TaskSpec, find_task_spec
+from albert_tf.io import PathLike
+from albert_tf.models.early_exit import call_with_early_exit, check_patience
+from albert_tf.models.loss_sums import LossSum
+from albert_tf.models.padding import skip_padding
+from albert_tf.runs.load_save import check_finite, load, open_run
+from albert_tf.tasks import create_task
+from albert_tf.tasks.batches import few_lengths, task_batches
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.examples import truncation_report
+from albert_tf.tasks.formats import Records
+from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
+from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
+from albert_tf.training.distribution import compiles, device_kind
+from albert_tf.training.loss_evaluation import loss_metrics
+from albert_tf.training.train_step import Batch, call_traced, compilation_log, replica_rows
+
+# Called with the number of examples that a batch has had.
+Progress = Callable[[int], Any]
+
+LAYERS = "layers"  # output of a model whose examples leave early
+
+
+class Predictions(NamedTuple):
+    """Predictions of examples, and their losses."""
+
+    predictions: list[Any]  # one a record
+    terms: dict[str, LossSum]  # summed over the examples; empty where nobody asks for losses
+    layers: np.ndarray | None = None  # number of layers that each example took, where it may leave early
+
+
+def lengths_to_compile(seq_length: int, xla: bool | None) -> tuple[int, ...] | None:
+    """Lengths to pad batches to where XLA compiles, one on a TPU, whose shapes are static; else None."""
+    if device_kind(tf.distribute.get_strategy()) == "TPU":
+        return (seq_length,)
+    return few_lengths(seq_length) if compiles(xla) else None
+
+
+def create_predict_fn(
+    kind: FinetuningTask,
+    model: Any,
+    batch_size: int,
+    has_loss: bool = False,
+    xla: bool | None = None,
+    patience: int | None = None,
+) -> Callable[..., Predictions]:
+    """A function from examples, and what is called with their progress, to a prediction of each record.
+
+    It traces the model no more often when it is called again. Examples of which `batch_size` at a time are
+    divided among the replicas of the current strategy are labelled where losses are to be summed up on the
+    way (`has_loss`); `xla` is that of `Execution`, and `patience` that of `predict`.
+    """
+    objective = kind.objective() if has_loss else None
+    strategy = tf.distribute.get_strategy()
+    if patience is not None:
+        check_patience(patience, getattr(model, "early_exit", False), xla)
+    is_compiled = compiles(xla) and patience is None
+    lengths = lengths_to_compile(kind.seq_length, xla) if patience is None else None
+    before_batch = compilation_log("prediction") if is_compiled else None
+
+    @tf.function(autograph=False, jit_compile=is_compiled or None)
+    def compute(rows: Batch) -> tuple[Tensors, dict[str, LossSum]]:
+        inputs = {name: rows[name] for name in ENCODER_INPUTS}
+        if patience is None:
+            outputs = model(skip_padding(inputs) if lengths is None else inputs, training=False)
+        else:
+            outputs = call_with_early_exit(model, inputs, patience)
+        kept = {name: outputs[name] for name in outputs.keys() & {LAYERS}}
+        return {**kept, **kind.keep(outputs, rows)}, {} if objective is None else objective.terms(
+            outputs, rows
+        )
+
+    def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
+        replica = tf.distribute.get_replica_context()
+        if replica.num_replicas_in_sync == 1:
+            return compute(batch)
+        kept, terms = compute({name: tensor[0] for name, tensor in replica_rows(batch, replica).items()})
+        gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
+        return gathered, replica.all_reduce("SUM", terms) if terms else {}
+
+    @tf.function(reduce_retracing=True)  # which is traced twice, the second time for any length
+    def forward(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
+        replicas = strategy.run(replica_outputs, (batch,))
+        return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
+
+    def predict(examples: Examples, progress: Progress = lambda count: None) -> Predictions:
+        rows = examples.rows
+        found: dict[str, np.ndarray] = {}
+        sums: dict[str, LossSum] = {}
+        # Replicas want the same share of every batch.
+        size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
+        for batch in task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False):
+            numbers = batch[ROWS].numpy()
+            is_example = numbers >= 0
+            if before_batch is not None:
+                before_batch(batch)
+            kept, terms = call_traced(forward, batch)
+            terms = tf.nest.map_structure(float, terms)
+            sums = tf.nest.map_structure(operator.add, sums, terms) if sums else terms
+            for name, tensor in kept.items():
+                values = tensor.numpy()
+                if name not in found:
+                    found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
+                found[name][numbers[is_example]] = values[is_example]
+            progress(int(is_example.sum()))
+        return Predictions(kind.decode(examples, found), sums, found.get(LAYERS))
+
+    return predict
+
+
+def mean_loss(found: Iterable[Predictions]) -> dict[str, float]:
+    """The `loss` of all predictions together; empty where they do not tell it."""
+    sums = sum_losses(found)
+    return {"loss": loss_metrics(sums)["loss"]} if sums else {}
+
+
+def sum_losses(found: Iterable[Predictions]) -> dict[str, LossSum]:
+    """The losses of all predictions together; empty where they do not tell them."""
+    terms = [predicted.terms for predicted in found if predicted.terms]
+    return functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms) if terms else {}
+
+
+BAR_DELAY = 2.0  # seconds until a progress bar is shown
+
+
+class FinetunedModel(NamedTuple):
+    """Model, tokenizer and task of a fine-tuned run."""
+
+    task: TaskSpec  # to predict for
+    model: Any
+    tokenizer: TextTokenizer
+    entries: dict[str, Any]  # of task.json
+    step: int  # of the weights
+    xla: bool | None = None  # as `Execution` takes it
+    patience: int | None = None  # as `predict` takes it
+
+    def predicted(
+        self, records: Records, batch_size: int = 32, is_labelled: bool = False, level: int = logging.INFO
+    ) -> Predictions:
+        """Predictions of records, in their order; a terminal shows the progress of long work.
+
+        With `is_labelled` there are the losses, where predictions tell them, as well.
+        Labels that the model does not know are refused then. What is said of long texts has a level of absl.
+        """
+        check_range("batch_size", batch_size, at_least=1)
+        kind = self.task.kind(self.entries)
+        examples = kind.encode(records, self.tokenizer, is_labelled)
+        for line in truncation_report(examples.rows, kind.seq_length, self.entries.get("long")):
+            logging.log(level, line)
+        has_loss = is_labelled and kind.has_evaluation_loss
+        predict = create_predict_fn(kind, self.model, batch_size, has_loss, self.xla, self.patience)
+        with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=BAR_DELAY) as bar:
+            return predict(examples, bar.update)
+
+
+def run_task(entries: Mapping[str, Any], run: PathLike, asked: str | None = None) -> str:
+    """The task that a run with these entries of task.json is to predict for: its own, or one asked for.
+
+    A run that names none, such as one converted from Hugging Face, is of own data for its head. An InputError
+    names the run if it is not fine-tuned, or for another task.
+    """
+    there = entries.get("task", _own_task(entries))
+    if there not in TASK_SPECS and "task" not in entries:
+        remedy = f"fine-tune it first (`albert-tf finetune --init_from {os.fspath(run)} …`)"
+        raise InputError(f"{os.fspath(run)} is pre-trained only: {remedy}")
+    name = str(asked or there)
+    if name != there and find_task_spec(name).trained_as != there:
+        raise InputError(f"{os.fspath(run)} is fine-tuned for {there} and not for {name}: name a run that is")
+    return name
+
+
+def _own_task(entries: Mapping[str, Any]) -> str | None:
+    """The task of own data for the head of a model; None where it has no such head."""
+    if entries.get("model") in (None, "encoder"):
+        return None
+    name = create_task(entries).name
+    questions = "squad-v2.0" if entries.get("answerability") else "squad-v1.1"
+    return questions if name == QuestionAnswering.name else name
+
+
+def _completed(entries: Mapping[str, Any], config: AlbertConfig) -> dict[str, Any]:
+    """Entries of task.json with what those of a model from elsewhere lack, as `pipeline` has it."""
+    length = min(SEQ_LENGTH, config.max_position_embeddings)
+    labels = {"labels": [str(number) for number in range(entries.get("num_labels", 0))]}
+    return {"seq_length": length, **labels, **entries}
+
+
+def columns_of(entries: Mapping[str, Any]) -> Columns | None:
+    """The columns of one's own table that task.json names; None of other tasks."""
+    return Columns(**entries["columns"]) if "columns" in entries else None
+
+
+def load_finetuned(
+    run: PathLike,
+    step: int | None = None,
+    asked: str | None = None,
+    xla: bool | None = None,
+    precision: str = "float32",
+) -> FinetunedModel:
+    """A fine-tuned run, at a step; None: that which `load` takes.
+
+    `asked` is the task to predict for, where it is not the run's own: "ax" of an MNLI run.
+
+    Raises:
+      FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
+      InputError: it is not fine-tuned, or for another task; a file is damaged; weights are non-finite.
+    """
+    run = open_run(run)
+    entries = run.task if "task" in run.task else _completed(run.task, run.config)
+    task, vocabulary = find_task_spec(run_task(run.task, run, asked)), run.vocabulary
+    if vocabulary is None:
+        raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
+    tokenizer = open_tokenizer(vocabulary, **run.tokenizer)
+    step = run.default_step() if step is None else step
+    model = load(run, step, dtype=POLICIES[precision])
+    check_finite(model, run, step)
+    return FinetunedModel(task, model, tokenizer, entries, step or 0, xla)

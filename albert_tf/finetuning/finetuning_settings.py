@@ -1,0 +1,206 @@
+"""Settings of a fine-tuning run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from albert_tf.config import AlbertConfig
+from albert_tf.constants import WINDOWS, WORDS
+from albert_tf.errors import InputError, check_choice, check_range
+from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, EvaluationSettings, FinetuningRecipe
+from albert_tf.finetuning.task_table import TaskSpec, find_task_spec
+from albert_tf.io import PathLike
+from albert_tf.recipes import LongTexts, QuestionSettings
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks.classification import Classification, TextTask, takes_pairs
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.regression import Regression
+from albert_tf.tasks.tagging import Tagging
+from albert_tf.text.files import Paths, path_list
+from albert_tf.training.compute_settings import LoopSettings
+from albert_tf.training.run_settings import RunSettings
+
+FROZEN_ENCODER = "encoder"  # what can be frozen
+AUTO_THRESHOLD = "auto"  # the threshold that is best on what is held out
+
+# Kinds of tasks whose losses have weights of labels, and labels that can be smoothed.
+_WEIGHTED, _SMOOTHED = (Classification, Tagging, MultiLabel), (Classification, Tagging)
+
+# Updates between two evaluations at most, where an epoch has more.
+_LONGEST = 1000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finetuning(RunSettings):
+    """Settings of a fine-tuning run, besides those of every run.
+
+    Args:
+      task: a name in TASKS.
+      data: folder of a task whose original files are in one.
+      train: files of any other task, or globs.
+      eval: files to evaluate on, likewise; None holds a share of `train` out.
+      columns: of one's own table.
+      sample_weight: weights in the loss of the rows of such a table, which has no column `id`.
+      config: the network, where its weights are random.
+      vocabulary: SentencePiece model, where what the weights are from has none.
+      tokenizer: `lowercase` and `strip_accents`, where neither what the weights are from nor the vocabulary
+        says.
+      recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
+      questions: what differs from QuestionSettings, of a task with contexts; `doc_stride` also of
+        texts in windows.
+      evaluation: what differs from EvaluationSettings, by its fields.
+      threshold: probability from which on a text has a label of the task multi_label (None: 0.5), or the
+        second of two labels (None: where it is the likelier); "auto" takes that by which the best step has
+        the best metric on what it is evaluated on, also of a run that is done.
+      words: of plain text that the run will tag: "spaces" stand between its words, or "punctuation" marks are
+        words by themselves, too, as in tagged corpora; None: punctuation, or what a run that is there has.
+      freeze: "encoder" trains the head alone; None: everything.
+      num_hidden_layers: of the network, fewer than `init_from` has: those that are shared are applied so many
+        times, of others as many are taken, spread evenly over its depth; None: all.
+      loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
+        by the fields of LoopSettings.
+    Raises:
+      InputError: a setting is impossible, or one too many or missing.
+    """
+
+    # The content of the data is compared by itself.
+    CHANGEABLE: ClassVar[Collection[str]] = (
+        *(*RunSettings.CHANGEABLE, "epochs", "data", "train", "eval"),
+        *("examples", "data_sha256", "eval_examples", "eval_sha256"),
+    )
+
+    task: str
+    data: PathLike | None = None
+    train: Paths | None = None
+    eval: Paths | None = None
+    columns: Columns | None = None
+    sample_weight: Sequence[float] | None = None
+    config: AlbertConfig | None = None
+    vocabulary: PathLike | None = None
+    tokenizer: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    recipe: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    questions: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    threshold: float | str | None = None
+    words: str | None = None
+    freeze: str | None = None
+    num_hidden_layers: int | None = None
+    loop: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_task(self.entry)
+        if self.freeze not in (None, FROZEN_ENCODER):
+            raise InputError(f"freeze={self.freeze!r} must be {FROZEN_ENCODER!r}, or nothing")
+        self._check_start()
+        if self.num_hidden_layers is not None:
+            check_range("num_hidden_layers", self.num_hidden_layers, at_least=1)
+            if self.config is not None:
+                raise InputError(f"num_hidden_layers={self.num_hidden_layers} of a `config`: set it there")
+        if self.words is not None:
+            check_choice("words", self.words, WORDS)
+        if isinstance(self.threshold, str):
+            check_choice("threshold", self.threshold, [AUTO_THRESHOLD])
+        elif self.threshold is not None:
+            check_range("threshold", self.threshold, above=0, below=1)
+        if (best_by := EvaluationSettings(**self.evaluation).best_by) is not None:
+            check_choice("best_by", best_by, self.entry.reported)
+        if self.eval is not None and "eval_share" in self.evaluation:
+            raise InputError("eval and eval_share: each says what is evaluated on, name one of them")
+        _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
+
+    def _check_start(self) -> None:
+        """InputError unless it is clear where the weights begin."""
+        if (self.init_from is None) == (self.config is None):
+            raise InputError("give one of `init_from`, to start from weights, and `config`, for random ones")
+        if self.config is not None and self.vocabulary is None:
+            raise InputError("config: random weights need a vocabulary: name it by --vocabulary")
+
+    def _check_task(self, task: TaskSpec) -> None:
+        """InputError if a setting is missing for the task, or of no use to it."""
+        kind, is_folder, recipe = task.kind, task.format.is_folder, self.recipe
+        is_text = issubclass(kind, TextTask)
+        has_columns, long = is_text and not is_folder, recipe.get("long", LongTexts.long)
+        has_windows, has_exits = is_text and long == WINDOWS, recipe.get("early_exit", False)
+        # Values, and True if the task needs one, else has no use for it.
+        needed: dict[str, tuple[Any, bool]] = {
+            "data": (self.data, is_folder),
+            "train": (self.train, not is_folder),
+            "text and label": (self.columns and self.columns.label, has_columns),
+        }
+        # Values, and True if the task has a use for one.
+        questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
+        optional: dict[str, tuple[Any, bool]] = {
+            "eval": (self.eval, not is_folder),
+            "eval_share": (self.evaluation.get("eval_share"), not is_folder),
+            "class_weight": (recipe.get("class_weight"), issubclass(kind, _WEIGHTED)),
+            "label_smoothing": (recipe.get("label_smoothing"), issubclass(kind, _SMOOTHED)),
+            "sample_weight": (self.sample_weight, has_columns),
+            "threshold": (self.threshold, kind in (MultiLabel, Classification)),
+            "words": (self.words, kind is Tagging),
+            "pooling": (recipe.get("pooling"), kind.is_pooled),
+            "early_exit": (has_exits or None, kind.has_exits),
+            "exit_threshold": (recipe.get("exit_threshold"), kind is Regression and has_exits),
+            "long": (recipe.get("long"), is_text),
+            "window_pooling": (recipe.get("window_pooling"), is_text),
+            ", ".join(sorted(questions)): (questions or None, kind.has_windows),
+        }
+        for name, (value, is_needed) in needed.items():
+            if is_needed and value is None:
+                flags = name.replace(" and ", " and --")
+                raise InputError(f"task={self.task!r} needs {name}: give --{flags}")
+        for name, (value, is_of_use) in {**needed, **optional}.items():
+            if value is not None and not is_of_use:
+                raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
+        if is_text:
+            self._check_long(long)
+
+    def _check_long(self, long: str) -> None:
+        """InputError if settings of texts contradict what is read of long ones."""
+        columns = self.columns and self.columns._asdict()
+        if long != LongTexts.long and takes_pairs({"task": self.task, "columns": columns}):
+            raise InputError(f"long={long!r}: pairs of texts are truncated, leave it out")
+        if long == WINDOWS and self.recipe.get("early_exit"):
+            raise InputError(f"early_exit: of no use to long={long!r}, leave one of them out")
+        if long != WINDOWS and "window_pooling" in self.recipe:
+            raise InputError(f"window_pooling: of no use to long={long!r}, leave it out or name {WINDOWS}")
+
+    @property
+    def entry(self) -> TaskSpec:
+        """The entry of the task in the table of all; an InputError where it is not one to train for."""
+        task = find_task_spec(self.task)
+        if task.trained_as:
+            raise InputError(f"task={self.task!r} has no training data: use a run of {task.trained_as}")
+        return task
+
+    def hyper_parameters(self, network: AlbertConfig | None = None) -> FinetuningRecipe:
+        """The task's, with what is asked for; sequences are at most as long as a network has positions.
+
+        Raises:
+          InputError: a length is asked for that the network has not.
+        """
+        recipe = FINETUNING_RECIPES[self.task].replace(**self.recipe)
+        longest = recipe.seq_length if network is None else network.max_position_embeddings
+        if recipe.seq_length > longest and "seq_length" in self.recipe:
+            raise InputError(f"seq_length={recipe.seq_length} is more than the network's {longest} positions")
+        return recipe.replace(seq_length=min(recipe.seq_length, longest))
+
+    def loop_settings(self, epoch: int) -> LoopSettings:
+        """Settings of the loop, given the updates of an epoch."""
+        every = min(epoch, _LONGEST)
+        defaults = {"log_every": min(every, 100), "eval_every": every, "checkpoint_every": every}
+        return LoopSettings(**{**defaults, **self.loop})
+
+    def record(self, run: RunDirectory) -> dict[str, Any]:
+        """The entries of recipe.json besides hyper-parameters and data."""
+        given = {"data": self.data, "train": self.train, "eval": self.eval}
+        paths = {name: None if value is None else path_list(value) for name, value in given.items()}
+        return {
+            **{name: value[0] if value and len(value) == 1 else value for name, value in paths.items()},
+            **self.run_record(run),
+            "freeze": self.freeze,
+            "eval_share": EvaluationSettings(**self.evaluation).eval_share,
+        }

@@ -1,1 +1,0 @@
-"""Reports: tables and curves as text, JSON, CSV, pictures and one page."""

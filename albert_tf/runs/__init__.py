@@ -1,0 +1,1 @@
+"""The run directory: its files, its checkpoints, and how one run's weights start another."""

@@ -1,0 +1,156 @@
+"""Models by the entries of task.json, and the check of a run's vocabulary."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError, check_choice
+from albert_tf.io import json_object
+from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.span_labeler import AlbertSpanLabeler
+from albert_tf.models.task_models import (
+    AlbertClassifier,
+    AlbertMultipleChoice,
+    AlbertPretrainer,
+    AlbertTokenClassifier,
+)
+from albert_tf.text.tokenizer_config import (
+    BYTE_LEVEL_BPE,
+    VOCABULARY_FILES,
+    WORDPIECE,
+    lines_of_vocabulary,
+    read_tokenizer_kind,
+    read_vocabulary,
+)
+
+
+def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: bool = False) -> None:
+    """InputError for a vocabulary that does not go with a network.
+
+    Args:
+      path: its file.
+      vocab_size: the network's embeddings, V, of which the vocabulary may use fewer.
+      exactly: True if it has to use all of them, as it does in what is published.
+    """
+    pieces = _piece_count(Path(path))
+    if pieces > vocab_size or (exactly and pieces < vocab_size):
+        raise InputError(f"{path} has {pieces} pieces, the config says vocab_size={vocab_size}")
+
+
+def _piece_count(path: Path) -> int:
+    kind = read_tokenizer_kind(path, VOCABULARY_FILES)
+    content, *_ = read_vocabulary(path, kind).values()
+    if kind == WORDPIECE:
+        return len(lines_of_vocabulary(content))
+    if kind == BYTE_LEVEL_BPE:
+        return len(json_object(content, path))
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.load_from_serialized_proto(content)
+        return processor.get_piece_size()
+    except (RuntimeError, OSError):
+        raise InputError(f"{path} is not a SentencePiece model, or damaged") from None
+
+
+class ModelKind(NamedTuple):
+    """A class of models, which attributes go into task.json and back into its constructor, and its heads."""
+
+    model: type
+    arguments: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # those with defaults, which task.json leaves out
+    heads: Callable[[Mapping[str, Any]], list[str]] = lambda task: []  # by the entries of task.json
+
+    def defaults(self) -> dict[str, Any]:
+        """Values of the options that a task.json leaves out."""
+        parameters: dict[str, inspect.Parameter] = {}
+        for base in reversed(self.model.__mro__):
+            parameters |= inspect.signature(base.__init__).parameters  # type: ignore[misc]
+        return {name: parameters[name].default for name in self.options}
+
+
+def _pooled_heads(task: Mapping[str, Any]) -> list[str]:
+    return ["exits", "classifier"] if task.get("early_exit") else ["classifier"]
+
+
+MODELS = {
+    "encoder": ModelKind(AlbertEncoder),
+    "pretrainer": ModelKind(
+        AlbertPretrainer,
+        ("sentence_objective",),
+        heads=lambda task: ["mlm"] if task.get("sentence_objective") == "none" else ["mlm", "sentence"],
+    ),
+    "classifier": ModelKind(
+        AlbertClassifier, ("num_labels",), ("pooling", "early_exit", "exit_threshold"), _pooled_heads
+    ),
+    "token_classifier": ModelKind(
+        AlbertTokenClassifier, ("num_labels",), heads=lambda task: ["token_classifier"]
+    ),
+    "span_labeler": ModelKind(
+        AlbertSpanLabeler,
+        options=("answerability", "start_n_top", "end_n_top"),
+        heads=lambda task: ["answerable_span" if task.get("answerability") else "span"],
+    ),
+    "multiple_choice": ModelKind(
+        AlbertMultipleChoice, ("num_choices",), ("pooling", "early_exit"), _pooled_heads
+    ),
+}
+
+
+def task_of(model: Any) -> dict[str, Any]:
+    """The entries of task.json of a model: its kind and the arguments it was made with."""
+    for name, kind in MODELS.items():
+        if isinstance(model, kind.model):
+            chosen = {key: getattr(model, key) for key in (*kind.arguments, *kind.options)}
+            defaults = kind.defaults().items()
+            return {"model": name, **{key: v for key, v in chosen.items() if (key, v) not in defaults}}
+    known = ", ".join(kind.model.__name__ for kind in MODELS.values())
+    raise InputError(f"a {type(model).__name__} cannot be saved as a run: it is none of {known}")
+
+
+def build_model(
+    config: AlbertConfig,
+    task: Mapping[str, Any],
+    read: Callable[[str], np.ndarray | None] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """A model of the kind and with the arguments that a task.json names.
+
+    Args:
+      config: the network's shape.
+      task: what task.json holds.
+      read: the value of a variable by its name, or None where it begins at random, as all do without this.
+        The variables are made with these values: there is no memory for random ones besides.
+      **kwargs: of keras.Model, such as `dtype`.
+    Raises: as `arguments_of` does.
+    """
+    arguments = arguments_of(task)
+
+    def create(next_creator: Callable[..., tf.Variable], **variable: Any) -> tf.Variable:
+        value = None if read is None else read(variable["name"])
+        return next_creator(**(variable if value is None else {**variable, "initial_value": value}))
+
+    with tf.variable_creator_scope(create):
+        return MODELS[task["model"]].model(config, **arguments, **kwargs)
+
+
+def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the model of a task.json, the options that it leaves out included.
+
+    Raises:
+      ValueError: it does not name a model of this package, or not all that it is made with.
+    """
+    name = str(task.get("model"))
+    check_choice("model", name, MODELS)
+    kind = MODELS[name]
+    if missing := [argument for argument in kind.arguments if argument not in task]:
+        raise InputError(f"{', '.join(missing)} is missing: a {name} needs it")
+    return {**kind.defaults(), **{key: task[key] for key in (*kind.arguments, *kind.options) if key in task}}

@@ -1,0 +1,422 @@
+"""The run directory: its files, its log of metrics, where it comes from."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import math
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from albert_tf import filesystem
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError, Missing, check_choice, check_entries, make_check
+from albert_tf.filesystem import exists, join, read_bytes
+from albert_tf.io import PathLike, json_object, json_text, sole_use
+from albert_tf.runs.build_model import arguments_of
+from albert_tf.runs.checkpoints import checkpoint_prefix, checkpoint_steps
+from albert_tf.runs.schemas import RECIPE_SCHEMA, check_task
+from albert_tf.text.tokenizer_config import (
+    SENTENCEPIECE,
+    TOKENIZER_FILE,
+    TOKENIZER_KIND,
+    VOCABULARY_FILES,
+    check_tokenizer_settings,
+    fingerprint_of,
+    read_tokenizer_kind,
+    read_vocabulary,
+    resolve_settings,
+)
+
+METRICS_FILE = "metrics.jsonl"
+_STEP, _FIGURE = make_check("int", at_least=0), make_check("float | None")
+_LINE_START, _CONTROL = b'{"step": ', re.compile(rb"[\x00-\x1f]")
+EVALUATION = "eval_"
+MIN_GAIN = 1e-4  # of a metric, or of the loss where metrics are equal: a smaller one is rounding
+_LOSS = "eval_loss"
+_LOWEST = {f"eval_{name}" for name in ("loss", "ece", "rmse", "mae")}  # metrics of which less is better
+
+# Numbers by name, `step` among them; None is what was non-finite, such as a gradient of float16.
+Line = dict[str, Any]
+
+
+def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
+    """The lines that a run has logged; an InputError if one holds something else.
+
+    The last one may be cut off, which a process leaves that is killed while it writes it.
+    """
+    path = join(run, METRICS_FILE)
+    if not exists(path):
+        raise FileNotFoundError(f"{path}: no such file; is {os.fspath(run)} the directory of a training run?")
+    found = []
+    for number, line in enumerate(read_bytes(path).splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n") and _is_cut_off(line):
+            break
+        where = f"{path}, line {number}"
+        values = json_object(line, where)
+        try:
+            check_entries({"step": None, **values}, {**dict.fromkeys(values, _FIGURE), "step": _STEP})
+        except InputError as error:
+            raise InputError(f"{where}: {error}: mend or remove the line") from None
+        found.append(values)
+    return found
+
+
+def _is_cut_off(line: bytes) -> bool:
+    """True for the beginning of a line of figures, which lacks its end and holds nothing else."""
+    return line.startswith(_LINE_START[: len(line)]) and not line.endswith(b"}") and not _CONTROL.search(line)
+
+
+def evaluated_steps(lines: Sequence[Line]) -> set[int]:
+    """The steps that lines have metrics of an evaluation of."""
+    return {line["step"] for line in lines if any(name.startswith(EVALUATION) for name in line)}
+
+
+def rank(value: float, loss: float | None) -> tuple[float, float]:
+    """The place of an evaluation among others, by its value, of equal values by its loss; more is better."""
+    return value, -math.inf if loss is None else -loss
+
+
+class Best(NamedTuple):
+    """The order of a run's steps: by a metric, of equal metrics by the loss, of equal losses by the step."""
+
+    metric: str  # of an evaluation, as metrics.jsonl calls it
+    is_highest: bool  # True if more of it is better
+    after: int = -1  # only evaluations of later steps than this one compare with each other
+
+    def step(self, lines: Sequence[Line], steps: Collection[int]) -> int | None:
+        """The best of these steps; None if the metric is known of none."""
+        known = {step: place for step, place in self._ranks(lines).items() if step in steps}
+        return max(known, key=known.__getitem__, default=None)
+
+    def evaluations_since(self, lines: Sequence[Line]) -> int:
+        """Number of evaluations since one was better than those before by MIN_GAIN; 0 if there is none."""
+        best, there = None, (-math.inf, -math.inf)
+        for step, found in self._ranks(lines).items():
+            gain, gain_of_loss = found[0] - there[0], found[1] - there[1]
+            if gain >= MIN_GAIN or (abs(gain) < MIN_GAIN and gain_of_loss >= MIN_GAIN):
+                best, there = step, found
+        return sum(step > best for step in evaluated_steps(lines)) if best is not None else 0
+
+    def _ranks(self, lines: Sequence[Line]) -> dict[int, tuple[float, float]]:
+        """The rank by step, ascending; a non-finite metric is none."""
+        sign = 1 if self.is_highest else -1
+        return {
+            line["step"]: rank(sign * value, line.get(_LOSS))
+            for line in lines
+            if (value := line.get(self.metric)) is not None and line["step"] > self.after
+        }
+
+
+def best_by(metric: str) -> Best:
+    """The order of steps by a metric of an evaluation: the highest is the best, of errors the lowest."""
+    return Best(metric, is_highest=metric not in _LOWEST)
+
+
+LOWEST_LOSS = best_by(_LOSS)
+
+
+HUB = "hub:"  # prefix of the folder of an exported or published TF 2 encoder
+
+
+def provenance_record(begun: Mapping[str, Any], origin: PathLike | None) -> dict[str, str | None]:
+    """The entries `init_from` and `init_from_sha256`.
+
+    The latter is of the index of a checkpoint, which holds a checksum of each variable; None where weights
+    are random or go by a published name. A run that has begun with the same path keeps what it recorded: the
+    checkpoint at that path may have been trained further since, or be gone.
+
+    Args:
+      begun: recipe.json of the run; empty for a new one.
+      origin: a run, a published name, or "hub:" and a folder; None: random weights.
+    """
+    if origin is None:
+        return {"init_from": None, "init_from_sha256": None}
+    name = os.fspath(origin)
+    if begun.get("init_from") == name:
+        return {"init_from": name, "init_from_sha256": begun.get("init_from_sha256")}
+    if name.startswith(HUB):
+        index = join(name.removeprefix(HUB), "variables", "variables.index")
+    else:
+        step = RunDirectory(name).default_step() if exists(join(name, TASK_FILE)) else None
+        index = f"{checkpoint_prefix(name, step)}.index"
+    digest = hashlib.sha256(read_bytes(index)).hexdigest() if exists(index) else None
+    return {"init_from": name, "init_from_sha256": digest}
+
+
+CONFIG_FILE, TASK_FILE, RECIPE_FILE = "config.json", "task.json", "recipe.json"
+
+SUMMARY_FILE = "summary.json"  # of a folder of several runs
+SEED_PREFIX = "seed-"  # how the names of runs in such a folder begin
+VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
+BEST_KEY = "best_by"  # of the metric in task.json that tells the best step
+CHOSEN = "chosen_threshold"  # in recipe.json: of which step, on which records, and the figures at it
+
+
+class RunContents(NamedTuple):
+    """The files of a new run directory but its checkpoints.
+
+    Attributes:
+      config: the network's shape.
+      task: what `task_of` returned, and further entries such as `labels`.
+      vocabulary: its file, which is copied with those that belong to it; None: the run has none.
+      tokenizer: `lowercase` and `strip_accents`; what is left out is as the vocabulary remembers it, or True.
+      recipe: how the weights came about, to which the vocabulary's SHA-256 is added; None writes no
+        recipe.json.
+    """
+
+    config: AlbertConfig
+    task: Mapping[str, Any]
+    vocabulary: PathLike | None = None
+    tokenizer: Mapping[str, bool] | None = None
+    recipe: Mapping[str, Any] | None = None
+
+    def files(self) -> dict[str, bytes]:
+        """The contents of the files by name, recipe.json last; an InputError as of `check_task`."""
+        check_task(self.task)
+        kind, files, made_with = SENTENCEPIECE, {}, {}
+        if self.vocabulary is not None:
+            kind = read_tokenizer_kind(self.vocabulary, VOCABULARY_FILES)
+            files = read_vocabulary(self.vocabulary, kind)
+            made_with = {VOCABULARY_KEY: fingerprint_of(files)}
+        objects = {
+            TASK_FILE: self.task,
+            TOKENIZER_FILE: {TOKENIZER_KIND: kind, **resolve_settings(self.vocabulary, self.tokenizer)},
+            **({} if self.recipe is None else {RECIPE_FILE: {**self.recipe, **made_with}}),
+        }
+        texts = {name: json_text(values).encode() for name, values in objects.items()}
+        return {CONFIG_FILE: self.config.to_json_string().encode(), **files, **texts}
+
+
+class RunDirectory:
+    """A run directory. A file of it is read when it is first asked for, and then known.
+
+    Reading raises FileNotFoundError or ValueError, with the file's name, where one is missing or damaged.
+
+    Args:
+      path: of the directory, on any filesystem of `tf.io.gfile`; it need not exist.
+      argument: what errors call the path.
+    """
+
+    def __init__(self, path: PathLike, argument: str = "run_dir"):
+        self.path = filesystem.location(path, argument)
+        self.check_lock: Callable[[], None] = lambda: None
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    __str__ = __fspath__
+
+    def file(self, name: str) -> str:
+        """The path of a file, which need not exist."""
+        return filesystem.join(self.path, name)
+
+    @functools.cached_property
+    def recipe(self) -> dict[str, Any]:
+        """The entries of recipe.json; empty if there is none."""
+
+        def checked(recipe: dict[str, Any]) -> dict[str, Any]:
+            check_entries(recipe, RECIPE_SCHEMA)
+            return recipe
+
+        return self._read(RECIPE_FILE, checked) if self.is_begun else {}
+
+    @property
+    def is_begun(self) -> bool:
+        """True if training has made the directory."""
+        return filesystem.exists(self.file(RECIPE_FILE))
+
+    @property
+    def is_hugging_face(self) -> bool:
+        """True if the folder is no run but one that transformers has written."""
+        config = self.file(CONFIG_FILE)
+        is_run = filesystem.exists(self.file(TASK_FILE)) or not filesystem.exists(config)
+        return not is_run and "model_type" in filesystem.read_json(config)
+
+    @functools.cached_property
+    def config(self) -> AlbertConfig:
+        """The network's shape."""
+        return self._read(CONFIG_FILE, AlbertConfig.from_dict)
+
+    @functools.cached_property
+    def task(self) -> dict[str, Any]:
+        """The entries of task.json."""
+
+        def checked(task: dict[str, Any]) -> dict[str, Any]:
+            check_task(task)
+            arguments_of(task)
+            return task
+
+        return self._read(TASK_FILE, checked)
+
+    @functools.cached_property
+    def tokenizer(self) -> dict[str, bool]:
+        """`lowercase` and `strip_accents`."""
+        _ = self.task  # says what the folder is instead: other checkpoints have a file of this name, too
+        return self._read(TOKENIZER_FILE, check_tokenizer_settings)
+
+    @functools.cached_property
+    def vocabulary(self) -> Path | None:
+        """The vocabulary's file, of another filesystem a copy on this machine; None if there is none."""
+        files = self._vocabulary_files()
+        if not files:
+            return None
+        main = next(iter(files))
+        self.check_vocabulary(self.file(main), fingerprint_of(files))
+        if filesystem.is_local(self.path):
+            return Path(self.path, main)
+        folder = Path(filesystem.local_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
+        folder.mkdir(exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        return folder / main
+
+    def _vocabulary_files(self) -> dict[str, bytes]:
+        """The contents of the vocabulary's files by name; empty if one is missing."""
+        path = self.file(TOKENIZER_FILE)
+        kind = (
+            filesystem.read_json(path).get(TOKENIZER_KIND, SENTENCEPIECE)
+            if filesystem.exists(path)
+            else SENTENCEPIECE
+        )
+        check_choice(f"{path}: {TOKENIZER_KIND}", kind, VOCABULARY_FILES)
+        names = VOCABULARY_FILES[kind]
+        if not all(filesystem.exists(self.file(name)) for name in names):
+            return {}
+        return {name: filesystem.read_bytes(self.file(name)) for name in names}
+
+    def check_vocabulary(self, path: PathLike, fingerprint: str) -> None:
+        """InputError for a vocabulary with another fingerprint than that the run was made with."""
+        expected = self.recipe.get(VOCABULARY_KEY)
+        if expected is None:
+            there = self._vocabulary_files()
+            expected = fingerprint_of(there) if there else fingerprint
+        if fingerprint != expected:
+            raise InputError(
+                f"{path} is not the vocabulary of {self}: its SHA-256 is {fingerprint[:12]}…, not "
+                f"{str(expected)[:12]}…: bring back the file that the run was made with"
+            )
+
+    def steps(self) -> list[int]:
+        """The steps that there are checkpoints of, ascending."""
+        return checkpoint_steps(self)
+
+    def metrics(self) -> list[Line]:
+        """The lines of metrics.jsonl; empty if there is none."""
+        return read_metrics(self) if filesystem.exists(self.file(METRICS_FILE)) else []
+
+    def evaluation(self, step: int | None) -> dict[str, float | None]:
+        """The figures of the evaluation of a step, at the threshold that was chosen for it, if any."""
+        found = {
+            name.removeprefix(EVALUATION): value
+            for line in self.metrics()
+            for name, value in line.items()
+            if line["step"] == step and name.startswith(EVALUATION)
+        }
+        chosen = self.recipe.get(CHOSEN, {})
+        return {**found, **chosen["figures"]} if chosen.get("step", -1) == step else found
+
+    def default_step(self) -> int | None:
+        """The best step of a fine-tuned run by its evaluations, of others the newest, if any.
+
+        A warning says so where that of the best evaluation has no checkpoint, or no evaluation tells one.
+        """
+        steps, metric = self.steps(), self.task.get(BEST_KEY)
+        newest = max(steps, default=None)
+        if metric is None or newest is None:
+            return newest
+        order, lines = best_by(metric), self.metrics()
+        best, there = order.step(lines, evaluated_steps(lines)), order.step(lines, steps)
+        if there is None:
+            _warn(f"{self}: no step with a checkpoint has a {metric}: the newest, {newest}, is used")
+            return newest
+        if best != there:
+            _warn(f"{self}: the best step, {best}, has no checkpoint: the next best, {there}, is used")
+        return there
+
+    def create(self, contents: RunContents) -> None:
+        """Makes the directory, with everything but checkpoints.
+
+        Raises:
+          FileExistsError: there is something else at the path.
+          BlockingIOError: another process has just begun this run.
+          ValueError: the vocabulary remembers another tokenizer.
+        """
+        files = contents.files()
+        try:
+            with filesystem.new_folder(self.path, files):
+                pass
+        except FileExistsError as error:
+            if not filesystem.exists(self.file(RECIPE_FILE)):
+                raise
+            remedy = "wait for its end, or name another --output"
+            raise BlockingIOError(f"{self} is in use by another process: {remedy}") from error
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keeps other processes out while the block runs; BlockingIOError if one is using the run.
+
+        `check_lock` raises WorkFailed once the folder at the path is another one.
+        """
+        if not filesystem.is_local(self.path):
+            yield
+            return
+        with sole_use(Path(self.path)) as self.check_lock:
+            yield
+
+    def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
+        path = self.file(name)
+        if not filesystem.exists(path):
+            raise Missing(_not_a_run(self, path))
+        values = filesystem.read_json(path)
+        try:
+            return checked(values)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from error
+
+
+def _not_a_run(folder: RunDirectory, missing: str) -> str:
+    """The error of a folder in which a run's file is missing: what it is instead, and the remedy."""
+    if not filesystem.exists(folder.path):
+        return f"{folder}: no such folder: name a run"
+    modules = (folder.path, folder.file("encoder"))  # one of `hub_export`, or all of them
+    exported = [module for module in modules if filesystem.exists(filesystem.join(module, "saved_model.pb"))]
+    kind = ""
+    if exported:
+        kind = f" but an exported module: a run begins with its weights by --init_from hub:{exported[0]}"
+    elif folder.is_hugging_face:
+        kind = (
+            " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface --to run "
+            f"--input {folder} --output RUN` makes a run of it"
+        )
+    return f"{missing} is missing: {folder} is not a run directory{kind}"
+
+
+@functools.cache  # a run is asked more than once
+def _warn(text: str) -> None:
+    logging.warning("%s", text)
+
+
+def best_run(path: PathLike) -> RunDirectory:
+    """The best run in a folder that fine-tuning has made several in; any other folder is itself."""
+    folder = RunDirectory(path, "run")
+    has_runs = any(name.startswith(SEED_PREFIX) for name in filesystem.list_entries(folder.path))
+    if filesystem.exists(folder.file(TASK_FILE)) or not has_runs:
+        return folder
+    if not filesystem.exists(folder.file(SUMMARY_FILE)):
+        raise InputError(
+            f"{folder} has no {SUMMARY_FILE} yet: let `albert-tf finetune` finish, or name one run"
+        )
+    name, runs = (
+        filesystem.read_json(folder.file(SUMMARY_FILE)).get("best_run"),
+        filesystem.list_entries(folder.path),
+    )
+    if name not in runs or not filesystem.exists(filesystem.join(folder, name, TASK_FILE)):
+        raise InputError(f"{folder.file(SUMMARY_FILE)}: best_run={name!r} is no run there: name one of them")
+    return RunDirectory(folder.file(name))

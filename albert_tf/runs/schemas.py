@@ -1,0 +1,105 @@
+"""What the entries of a run's JSON files may be: tables by which they are checked when they are read."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf.constants import POOLINGS, SENTENCE_OBJECTIVES, WORDS
+from albert_tf.errors import (
+    Check,
+    InputError,
+    check_count,
+    check_entries,
+    make_check,
+    make_list_check,
+    make_object_check,
+    shorten,
+)
+from albert_tf.recipes import LongTexts, QuestionSettings
+from albert_tf.text.files import check_identities
+
+_TEXT, _FLAG, _OBJECT = make_check("str"), make_check("bool"), make_check("Mapping")
+_COUNT = make_check("int", at_least=1, below=2**31)
+_SHARE = make_check("float", at_least=0, at_most=1)
+_NAME_OR_NULL, _COUNT_OR_NULL = make_check("str | None"), make_check("int | None", at_least=0)
+
+
+def _check_labels(name: str, value: Any) -> None:
+    """InputError unless a value is a list of different texts."""
+    make_list_check(_TEXT)(name, value)
+    label, count = next(iter(collections.Counter(value).most_common(1)), ("", 0))
+    if count > 1:
+        raise InputError(f"{name}: {shorten(label)} is there twice: each label has a name of its own")
+
+
+def _check_columns(name: str, value: Any) -> None:
+    """InputError unless a value has names of columns by what they are for."""
+    make_object_check({"text": _TEXT}, dict.fromkeys(("text_pair", "label", "id"), _NAME_OR_NULL))(
+        name, value
+    )
+    if unknown := value.keys() - {"text", "text_pair", "label", "id"}:
+        raise InputError(f"{name}: {shorten(min(unknown))} is unknown")
+
+
+def _check_figures(name: str, value: Any) -> None:
+    """InputError unless a value has numbers by name."""
+    _OBJECT(name, value)
+    check_entries(value, dict.fromkeys(value, make_check("float | None")), f"{name}.")
+
+
+def _or_null(check: Check) -> Check:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _settings_schema(*kinds: type) -> dict[str, Check]:
+    """The checks of the counts and choices of frozen records."""
+    fields = [field for kind in kinds for field in dataclasses.fields(kind)]
+    return {
+        field.name: _COUNT if field.type == "int" else make_check("str", field.metadata["choices"])
+        for field in fields
+    }
+
+
+# Names of models and tasks are looked up where they are used.
+TASK_SCHEMA: dict[str, Check] = {
+    **_settings_schema(QuestionSettings, LongTexts),
+    **dict.fromkeys(("num_labels", "num_choices", "seq_length", "start_n_top", "end_n_top"), _COUNT),
+    **dict.fromkeys(("answerability", "early_exit", "multi_label", "takes_pairs"), _FLAG),
+    **dict.fromkeys(("best_by", "model", "task"), _TEXT),
+    "columns": _check_columns,
+    "exit_threshold": make_check("float", at_least=0, below=math.inf),
+    "labels": _check_labels,
+    "pooling": make_check("str", POOLINGS),
+    "sentence_objective": make_check("str", SENTENCE_OBJECTIVES),
+    "threshold": _SHARE,
+    "words": make_check("str", WORDS),
+}
+
+_HELD_OUT = make_object_check({"of": _TEXT, "begin": _SHARE, "end": _SHARE, "what": _TEXT})
+
+# Of entries that are read and not only compared. Hyper-parameters check themselves.
+RECIPE_SCHEMA: dict[str, Check] = {
+    **dict.fromkeys(("command", "vocabulary"), _TEXT),
+    **dict.fromkeys(("init_from", "init_from_sha256"), _NAME_OR_NULL),
+    **dict.fromkeys(("steps", "warmup_steps"), _COUNT_OR_NULL),
+    **dict.fromkeys(("eval_files", "train_files"), _or_null(check_identities)),
+    "chosen_threshold": make_object_check(
+        {"step": check_count, "eval_sha256": _OBJECT, "figures": _check_figures}
+    ),
+    "held_out": _or_null(_HELD_OUT),
+    "xla": make_check("bool | None"),
+}
+
+
+def check_task(task: Mapping[str, Any]) -> None:
+    """InputError if an entry of task.json is impossible, or two of them contradict each other."""
+    check_entries(task, TASK_SCHEMA)
+    count, labels = task.get("num_labels"), task.get("labels")
+    if count is not None and labels is not None and len(labels) != count:
+        raise InputError(f"labels={shorten(labels)}: {len(labels)} names for num_labels={count}")
+    if "threshold" in task and not task.get("multi_label") and count != 2:
+        raise InputError(f"threshold={task['threshold']}: it is between two labels, and num_labels={count}")

@@ -1,5 +1,0 @@
-"""Fine-tuning as an estimator of scikit-learn."""
-
-from albert_tf.inference.text_estimator import TextEstimator
-
-__all__ = ["TextEstimator"]

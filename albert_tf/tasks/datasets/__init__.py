@@ -1,1 +1,0 @@
-"""Benchmarks and tables, a format each: records are read, predictions are written."""

@@ -1,1 +1,0 @@
-"""Labelled texts as token ids, and batches of them by length."""

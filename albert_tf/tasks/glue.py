@@ -1,0 +1,187 @@
+"""The GLUE tasks and the diagnostic set AX: their original files, and the files that the server takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.errors import InputError
+from albert_tf.io import PathLike, whole_file
+from albert_tf.tasks.columns import Columns, read_text_records
+from albert_tf.tasks.formats import (
+    DEV,
+    TEST,
+    TRAIN,
+    DataFormat,
+    OutputFormat,
+    PredictionWriter,
+    Records,
+)
+from albert_tf.tasks.records import TextRecord
+from albert_tf.tasks.tables import Table, read_lines, read_tsv
+
+_THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
+
+
+@dataclasses.dataclass(frozen=True)
+class GlueTask:
+    """Names and columns of the files of a task."""
+
+    name: str  # GLUE's, that of the folder
+    columns: Columns  # test files lack that of the label
+    labels: tuple[str, ...] | None  # words in the order of the logits; None for scores of regression
+    files: Mapping[str, str] = dataclasses.field(default_factory=lambda: _THREE)  # of each split
+    headless: tuple[str, ...] | None = None  # names of the columns in files that do not name them
+    broken_lines: bool = False  # True if line breaks in cells cut rows in two
+
+
+_MNLI = TRAIN, "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"
+_SINGLE = Columns("sentence", None, "label", "index")
+_PAIR = Columns("sentence1", "sentence2", "label", "index")
+_BINARY = ("0", "1")
+_ENTAILMENT = ("entailment", "not_entailment")
+_THREE_WAY = ("contradiction", "entailment", "neutral")
+
+# Source: the files of gluebenchmark.com; the order of the labels is google-research/albert's.
+GLUE: dict[str, GlueTask] = {
+    "cola": GlueTask("CoLA", _SINGLE, _BINARY, headless=("source", "label", "author's mark", "sentence")),
+    "sst-2": GlueTask("SST-2", _SINGLE, _BINARY),
+    "mrpc": GlueTask("MRPC", Columns("#1 String", "#2 String", "Quality", "index"), _BINARY),
+    "sts-b": GlueTask("STS-B", _PAIR._replace(label="score"), None),
+    "qqp": GlueTask(
+        "QQP", Columns("question1", "question2", "is_duplicate", "id"), _BINARY, broken_lines=True
+    ),
+    "mnli": GlueTask(
+        "MNLI", _PAIR._replace(label="gold_label"), _THREE_WAY, {name: f"{name}.tsv" for name in _MNLI}
+    ),
+    "qnli": GlueTask("QNLI", Columns("question", "sentence", "label", "index"), _ENTAILMENT),
+    "rte": GlueTask("RTE", _PAIR, _ENTAILMENT),
+    "wnli": GlueTask("WNLI", _PAIR, _BINARY),
+    "ax": GlueTask("AX", _PAIR, _THREE_WAY, {TEST: "diagnostic.tsv"}),
+}
+
+GLUE_HEADER = "index\tprediction"  # of the server's files
+
+# Rows of the server's files. Source: the test sets of gluebenchmark.com.
+GLUE_ROWS = {
+    "CoLA.tsv": 1063,
+    "SST-2.tsv": 1821,
+    "MRPC.tsv": 1725,
+    "STS-B.tsv": 1379,
+    "QQP.tsv": 390_965,
+    "MNLI-m.tsv": 9796,
+    "MNLI-mm.tsv": 9847,
+    "QNLI.tsv": 5463,
+    "RTE.tsv": 3000,
+    "WNLI.tsv": 146,
+    "AX.tsv": 1104,
+}
+
+# MRPC as Microsoft gives it out: the development set is in the training file, and this lists its pairs.
+_MSR_DEV_IDS = "dev_ids.tsv"
+_MSR_PAIR = ("#1 ID", "#2 ID")
+
+
+def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[TextRecord]:
+    """One of the sets of a task, a key of GLUE. Only test sets have no labels.
+
+    A FileNotFoundError if its file is not there, an InputError if there is no such set.
+    """
+    glue = GLUE[task]
+    if split not in glue.files:
+        raise InputError(f"{glue.name} has no set {split!r} but {', '.join(glue.files)}")
+    file = f"{os.fspath(folder)}/{glue.files[split]}"
+    needs_labels = not split.startswith(TEST)
+    msr_file = f"{os.fspath(folder)}/msr_paraphrase_{TEST if split == TEST else TRAIN}.txt"
+    if task == "mrpc" and not tf.io.gfile.exists(file) and tf.io.gfile.exists(msr_file):
+        return _records(glue, _msr_part(msr_file, split), needs_labels)
+    return read_glue_file(task, file, needs_labels)
+
+
+def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> list[TextRecord]:
+    """A file of a task, whatever it is called, with labels as a training set or without as a test set."""
+    glue, file = GLUE[task], os.fspath(file)
+    columns = glue.headless
+    if columns and not needs_labels and len(read_lines(file)[0].split("\t")) != len(columns):
+        columns = None  # test sets name their own
+    return _records(glue, read_tsv(file, columns, glue.broken_lines), needs_labels)
+
+
+def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecord]:
+    """The rows of a file of the task."""
+    columns = glue.columns
+    if not needs_labels and columns.label not in table.columns:
+        columns = columns._replace(label=None)
+    if columns.id not in table.columns:
+        columns = columns._replace(id=None)
+    return read_text_records(table, columns)
+
+
+def _msr_part(file: str, split: str) -> Table:
+    """The rows of one of Microsoft's two files that belong to a set."""
+    table = read_tsv(file)
+    if split == TEST:
+        return table
+    ids_file = file.rpartition("/")[0] + f"/{_MSR_DEV_IDS}"
+    if not tf.io.gfile.exists(ids_file):
+        raise FileNotFoundError(f"{ids_file}: no such file: add it (it lists MRPC's dev set), or dev.tsv")
+    first, second = (table.number(name) for name in _MSR_PAIR)
+    pairs = {tuple(row.cells) for row in read_tsv(ids_file, _MSR_PAIR).rows}
+    rows = [row for row in table.rows if ((row.cells[first], row.cells[second]) in pairs) == (split == DEV)]
+    return Table(file, table.columns, rows)
+
+
+def glue_format(name: str) -> DataFormat:
+    """The files of a task, a key of GLUE, and the server's files of predictions."""
+    dev, test = (tuple(split for split in GLUE[name].files if split.startswith(x)) for x in (DEV, TEST))
+
+    def files(source: PathLike, records: Records, form: OutputFormat) -> PredictionWriter:
+        form.check_no_columns("GLUE")
+        if form.ending not in (None, ".tsv"):
+            raise InputError(f"{form.file} does not end in .tsv, the format that GLUE's server takes")
+        file = f"{GLUE[name].name}.tsv"
+        if name == "mnli":
+            file = "MNLI-mm.tsv" if "mismatched" in Path(source).name else "MNLI-m.tsv"
+        return lambda predictions: {file: submission_text(records, predictions)}
+
+    def read(file: PathLike, needs_labels: bool, _: Any) -> Records:
+        return read_glue_file(name, file, needs_labels)
+
+    return DataFormat(read, files, functools.partial(read_glue_split, name), dev, test)
+
+
+def submission_text(records: Sequence[TextRecord], predictions: Sequence[Any]) -> str:
+    """The lines of a file, one a record of the test set in their order, with the index that its file has.
+
+    Scores stay between 0 and 5, beyond which the server refuses them.
+    """
+    lines = [GLUE_HEADER]
+    for record, found in zip(records, predictions, strict=True):
+        value = found.value
+        label = value if isinstance(value, str) else f"{min(max(float(value), 0.0), 5.0):.3f}"
+        lines.append(f"{record.id}\t{label}")
+    return "\n".join(lines) + "\n"
+
+
+def write_submission(path: PathLike, files: Mapping[str, str]) -> None:
+    """Writes the zip file that the server takes, whole or not at all; an existing one is replaced.
+
+    An InputError names a file that is missing, is none of the server's, or has another number of rows.
+    """
+    path = Path(path)
+    for name in {**GLUE_ROWS, **files}:
+        rows = files.get(name, "").count("\n") - 1
+        if rows != GLUE_ROWS.get(name) or not files[name].startswith(f"{GLUE_HEADER}\n"):
+            wanted = f"the server wants {GLUE_ROWS.get(name, 'no such file')}: predict for whole test sets"
+            raise InputError(f"{path}: {name} has {max(rows, 0)} rows below {GLUE_HEADER!r}, and {wanted}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in GLUE_ROWS:
+            archive.writestr(name, files[name])

@@ -1,0 +1,227 @@
+"""The official metrics of tasks, and curves of scores."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert_tf.report import CALIBRATION, LINES, ReportTable
+
+LabelSequence = Sequence[Any] | np.ndarray
+Numbers = Sequence[float]
+Tags = Sequence[Sequence[str]]
+
+# Parts of entities as seqeval calls them, by the letters of IOB, IOBES, BILOU, BMES and BMEWO.
+_PARTS = {**{part: part for part in "BIES"}, "L": "E", "U": "S", "M": "I", "W": "S"}
+_PART, _LABEL, _DASH = rf"(?P<part>[{''.join(_PARTS)}])", "(?P<label>.+)", r"(?:[^\w\s]|_)"
+
+
+class TagScheme(NamedTuple):
+    """How tags tell which words are an entity; "O" is none, and cases of letters are alike."""
+
+    name: str
+    tag: re.Pattern[str] | None = None  # of a part of an entity
+    other: str = "S"  # part that any other tag is, of an entity of its own name
+
+    def read_tag(self, tag: str) -> str:
+        """The tag as seqeval has it: O, or B-, I-, E- or S- and the label, of which "_" is none."""
+        if tag.upper() == "O":
+            return "O"
+        found = self.tag and self.tag.fullmatch(tag)
+        if not found:
+            return f"{self.other}-{tag}"
+        return f"{_PARTS[found['part'].upper()]}-{found['label'] or '_'}"
+
+
+def _tag_scheme(name: str, expression: str) -> TagScheme:
+    return TagScheme(name, re.compile(expression, re.IGNORECASE | re.DOTALL))
+
+
+BARE = _tag_scheme("parts alone (B, I)", f"{_PART}(?P<label>)")
+PREFIXES = _tag_scheme("parts before types (B-PER, I-PER)", f"{_PART}{_DASH}(?P<label>.*)")
+SUFFIXES = _tag_scheme("parts after types (PER-B, PER-I)", f"{_LABEL}{_DASH}{_PART}")
+RUNS = TagScheme("types alone, equal ones in a row are one entity (PER)", other="I")
+SINGLE_WORDS = TagScheme("none")
+
+
+def find_scheme(tags: Iterable[str]) -> TagScheme:
+    """The scheme of all tags that there are; SINGLE_WORDS where there is none, as of parts of speech.
+
+    Parts are those of a scheme if they are of most of the tags, and B or I is among them.
+
+    >>> find_scheme(["O", "b_per", "i_per"]).name
+    'parts before types (B-PER, I-PER)'
+    """
+    tags = set(tags)
+    names = {tag for tag in tags if tag.upper() != "O"}
+    for least, scheme in itertools.product([len(names), len(names) // 2 + 1], (BARE, PREFIXES, SUFFIXES)):
+        assert scheme.tag is not None
+        found = "".join(match["part"] for name in names if (match := scheme.tag.fullmatch(name)))
+        has_begin = not {*"BI"}.isdisjoint(found.upper())
+        has_singles = scheme != BARE and len(found) == len(names) and found.isupper()  # S-PER alone
+        if len(found) >= least and (has_begin or has_singles):
+            return scheme
+    return SINGLE_WORDS if names == tags else RUNS
+
+
+def accuracy(right: LabelSequence, predicted: LabelSequence) -> float:
+    """The share of right labels."""
+    from sklearn.metrics import accuracy_score
+
+    return float(accuracy_score(right, predicted))
+
+
+def f1(right: LabelSequence, predicted: LabelSequence, label: str | int | None = None) -> float:
+    """The harmonic mean of precision and recall of one label; 0 where it is never right.
+
+    Without a label it is the mean over all that there are, however rare each is.
+    """
+    from sklearn.metrics import f1_score
+
+    labels = None if label is None else [label]
+    return float(f1_score(right, predicted, labels=labels, average="macro", zero_division=0))
+
+
+def matthews_correlation(right: LabelSequence, predicted: LabelSequence) -> float:
+    """Matthews' correlation coefficient, from -1 to 1; 0 where all labels are the same."""
+    from sklearn.metrics import matthews_corrcoef
+
+    with warnings.catch_warnings():  # of a single label, for which there is the 0
+        warnings.simplefilter("ignore", UserWarning)
+        return float(matthews_corrcoef(right, predicted))
+
+
+def correlations(right: Numbers, predicted: Numbers) -> dict[str, float]:
+    """`pearson`, and `spearman` of ranks, from -1 to 1; 0 where all numbers are the same, as Matthews'."""
+    from scipy.stats import pearsonr, spearmanr
+
+    if len(set(right)) == 1 or len(set(predicted)) == 1:
+        return {"pearson": 0.0, "spearman": 0.0}
+    pearson, spearman = (float(of(right, predicted).statistic) for of in (pearsonr, spearmanr))
+    return {"pearson": pearson, "spearman": spearman}
+
+
+def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
+    """`micro_f1`, `macro_f1` (0 for a label that is never right), and `accuracy`, the share of equal sets."""
+    from sklearn.metrics import accuracy_score, f1_score
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    binarizer = MultiLabelBinarizer().fit([*right, *predicted])
+    if not len(binarizer.classes_):  # nothing to find, and nothing found
+        return {"micro_f1": 1.0, "macro_f1": 1.0, "accuracy": 1.0}
+    both = binarizer.transform(right), binarizer.transform(predicted)
+    return {
+        "micro_f1": float(f1_score(*both, average="micro", zero_division=0)),
+        "macro_f1": float(f1_score(*both, average="macro", zero_division=0)),
+        "accuracy": float(accuracy_score(*both)),
+    }
+
+
+def entity_scores(right: Tags, predicted: Tags) -> dict[str, float]:
+    """`precision`, `recall` and `f1` of entities, which count where their words and their type are right.
+
+    Tags are those of each sentence, in any scheme of `find_scheme`; without one each word is an entity. Where
+    no word is right to have an entity, f1 and recall are NaN, and so is precision where none is predicted.
+    """
+    from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
+
+    both = read_tags(right, predicted)
+    precision, recall, score, _ = precision_recall_fscore_support(*both, average="micro", zero_division=0)
+    has_right, has_predicted = (any(tag != "O" for tags in sentences for tag in tags) for sentences in both)
+    return {
+        "precision": float(precision) if has_right or has_predicted else math.nan,
+        "recall": float(recall) if has_right else math.nan,
+        "f1": float(score) if has_right else math.nan,
+    }
+
+
+def entity_spans(tags: Sequence[str], scheme: TagScheme | None = None) -> list[tuple[str, int, int]]:
+    """Entities of a sentence: label, first word, the one after the last; None is the scheme of its own tags.
+
+    >>> entity_spans(["B-PER", "I-PER", "B-PER", "O", "I-LOC", "NOUN", "NOUN"])
+    [('PER', 0, 2), ('PER', 2, 3), ('LOC', 4, 5), ('NOUN', 5, 6), ('NOUN', 6, 7)]
+    """
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    known = list(map((scheme or find_scheme(tags)).read_tag, tags))
+    return [(label, first, last + 1) for label, first, last in get_entities(known)]
+
+
+def read_tags(*sides: Tags) -> list[list[list[str]]]:
+    """Tags of sentences as seqeval has them, those of each side in the scheme of all."""
+    scheme = find_scheme(tag for sentences in sides for tags in sentences for tag in tags)
+    return [[list(map(scheme.read_tag, tags)) for tags in sentences] for sentences in sides]
+
+
+BINS = 10  # of probabilities, of equal width
+MAX_POINTS = 500  # of a curve
+MAX_CURVES = 10  # labels in a picture, the most frequent of more
+
+
+def calibration(scores: Any, is_right: Any) -> tuple[float, ReportTable]:
+    """The expected calibration error, and the share that is right among examples of about one probability.
+
+    The error is the mean, over examples of probabilities [N] that are right or not, bool [N], of how far the
+    mean probability in their bin is from the share that is right there. Bins have their upper ends, and the
+    table only those that are not empty.
+
+    Source: Guo et al. 2017, arXiv 1706.04599, §2.
+    """
+    scores, is_right = np.asarray(scores, np.float64), np.asarray(is_right, bool)
+    bins = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], scores)
+    rows = []
+    for number in np.unique(bins):
+        inside = bins == number
+        ends = f"{number / BINS:.1f} to {(number + 1) / BINS:.1f}"
+        rows.append((ends, scores[inside].mean().item(), is_right[inside].mean().item(), int(inside.sum())))
+    error = sum(count * abs(mean - share) for _, mean, share, count in rows) / max(len(scores), 1)
+    columns = ("bin", "mean probability", "share that is right", "examples")
+    return error, ReportTable("calibration", "Calibration", columns, rows, CALIBRATION)
+
+
+def thresholds(scores: np.ndarray, is_label: np.ndarray, limit: int) -> np.ndarray:
+    """Thresholds among which that of the best metric is, and 0.5; ascending float64.
+
+    They lie halfway between a probability that is not of a label and the next one that is: of any metric
+    that gains by what is right, all others are no better.
+
+    Examples have probabilities [N] and the label or not, bool [N]. Of more than `limit` thresholds those at
+    equal distances in their order are left.
+    """
+    values, group = np.unique(np.asarray(scores, np.float64), return_inverse=True)
+    labelled = np.bincount(group, weights=is_label)
+    has_label, has_none = labelled > 0, labelled < np.bincount(group)
+    # Those that all have the label, and that none has, are at the ends.
+    ends = np.concatenate([[0.0], values, [1.0]])
+    is_border = np.concatenate([[True], has_none]) & np.concatenate([has_label, [True]])
+    found = ((ends[:-1] + ends[1:]) / 2)[is_border]
+    if len(found) > limit:
+        found = found[np.linspace(0, len(found) - 1, limit).round().astype(int)]
+    return np.union1d(found, [0.5])
+
+
+def precision_recall(labels: Sequence[str], is_label: np.ndarray, scores: np.ndarray) -> ReportTable:
+    """Precision and recall of each of K labels at every threshold, with the average precision in its name.
+
+    Examples have them or not, bool [N, K], and probabilities [N, K].
+    """
+    from sklearn.metrics import average_precision_score, precision_recall_curve
+
+    counts = is_label.sum(axis=0)
+    rows: list[tuple[Any, ...]] = []
+    for number in sorted(np.argsort(-counts, kind="stable")[:MAX_CURVES]):
+        if counts[number]:
+            of_label = is_label[:, number], scores[:, number]
+            name = f"{labels[number]} (AP {average_precision_score(*of_label):.3f})"
+            precision, recall, thresholds = precision_recall_curve(*of_label, drop_intermediate=True)
+            points = list(zip(recall.tolist(), precision.tolist(), [*thresholds.tolist(), None], strict=True))
+            places = np.unique(np.linspace(0, len(points) - 1, MAX_POINTS).astype(int))
+            rows += [(name, *points[place]) for place in places]
+    columns = ("label", "recall", "precision", "threshold")
+    return ReportTable("precision_recall", "Precision and recall", columns, rows, LINES)

@@ -1,0 +1,1 @@
+"""Text to token ids: files of text, vocabularies, tokenizers in graph, packing."""

@@ -1,0 +1,193 @@
+"""Lines and sentences of raw text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, TypeVar
+
+import tensorflow as tf
+
+_Item = TypeVar("_Item")
+
+
+def group_by_size(
+    items: Iterable[_Item], size_of: Callable[[_Item], int], size: int
+) -> Iterator[list[_Item]]:
+    """Items in lists, each of which ends where the sum of its items' sizes reaches `size`, or with the last.
+
+    >>> list(group_by_size(["a", "bcd", "e", "f"], len, 3))
+    [['a', 'bcd'], ['e', 'f']]
+    """
+    group, sum_of_sizes = list[_Item](), 0
+    for item in items:
+        group.append(item)
+        sum_of_sizes += size_of(item)
+        if sum_of_sizes >= size:
+            yield group
+            group, sum_of_sizes = [], 0
+    if group:
+        yield group
+
+
+MAX_SENTENCE_BYTES = 4192  # bytes; SentencePiece, when it is trained, skips what is longer
+PART_BYTES = 1024  # bytes of a longer one that become a sentence: half of what fills an example of 512 tokens
+
+_BLOCK_BYTES = 1 << 20
+# What Python's `str.isspace` calls a space, and what cannot be seen and stands in its place.
+_BLANKS = r"\t-\r\x1C-\x20\x85\xA0\u1680\u2000-\u200B\u2028\u2029\u202F\u205F\u3000\uFEFF"
+_BLANK = re.compile(f"[{_BLANKS}]*")
+_NO_BYTE_OF_TEXT = b"\xfd"  # in UTF-8, which checks of the files have found them to be
+
+
+def text_lines(file: tf.Tensor | str) -> tf.data.Dataset:
+    """The lines of a text file, string scalars; one that ends in `.gz` is decompressed.
+
+    Lines end as Python's universal newlines do: at LF, CR or CR LF.
+    """
+    # What is cut off would be read to where it breaks: see check_text_files.
+    is_compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
+    # A reader of tables, here of one column: `TextLineDataset` deletes CRs, and joins the words around them.
+    table = tf.data.experimental.CsvDataset(
+        file,
+        [tf.constant("")],
+        compression_type=tf.where(is_compressed, "GZIP", ""),
+        field_delim=_NO_BYTE_OF_TEXT,
+        use_quote_delim=False,
+    )
+    return table.map(lambda line: line)
+
+
+def split_lines(stream: IO[bytes], longest: int | None = None) -> Iterator[bytes]:
+    """The lines of a stream in UTF-8 with their ends, which are those of `text_lines`.
+
+    Args:
+      stream: the bytes.
+      longest: a line of more bytes comes in parts, of which only the last one has an end; each but the last
+        is cut before a space or, where there is none, before a character. None: all lines are whole.
+    """
+    rest = b""
+    while block := stream.read(max(_BLOCK_BYTES, len(rest))):
+        lines = (rest + block).splitlines(keepends=True)
+        # It may go on; a CR may be the first half of an end.
+        rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
+        yield from lines
+        if longest is not None and len(rest) > longest:
+            starts = (n for n in range(len(rest) - 1, len(rest) - 5, -1) if rest[n] & 0xC0 != 0x80)
+            cut = max(rest.rfind(b" "), 0) or next(starts, len(rest))
+            yield rest[:cut]
+            rest = rest[cut:]
+    if rest:
+        yield rest
+
+
+def is_blank(line: bytes) -> bool:
+    """True if a line in UTF-8 holds nothing but spaces of Unicode, U+FEFF and U+200B."""
+    return _BLANK.fullmatch(line.decode()) is not None
+
+
+def strip_lines(lines: tf.Tensor) -> tf.Tensor:
+    """Lines, string [n], without the whitespace around them; those that `is_blank` finds are ""."""
+    blanks = re.sub(r"\\u(....)", r"\\x{\1}", _BLANKS)  # as TensorFlow's regular expressions spell them
+    return tf.strings.strip(tf.strings.regex_replace(lines, rf"\A[{blanks}]*\z", ""))
+
+
+# A function of TensorFlow's: it is traced once, not in every pipeline.
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+def bounded_lines(lines: tf.Tensor) -> tf.Tensor:
+    """Lines, string [n], of at most MAX_SENTENCE_BYTES, so that none holds its pipeline up for minutes.
+
+    A longer one comes in parts of at most PART_BYTES, each up to the last space that fits or, where there is
+    none, to the end of a character. Neither lines nor parts have whitespace around them; blank lines stay.
+    """
+    too_long = tf.strings.length(lines) > MAX_SENTENCE_BYTES
+    return tf.cond(tf.reduce_any(too_long), lambda: _with_parts(lines, too_long), lambda: lines)
+
+
+def _with_parts(lines: tf.Tensor, too_long: tf.Tensor) -> tf.Tensor:
+    """Lines, those that are too long replaced by their parts."""
+    parts = _parts(tf.boolean_mask(lines, too_long))  # [K, l]
+    real = tf.where(parts != "")  # [parts, 2]
+    numbers = tf.gather(tf.where(too_long)[:, 0], real[:, 1])  # [parts], the line of each
+    numbers = tf.concat([tf.where(~too_long)[:, 0], numbers], axis=0)  # [m]
+    texts = tf.concat([tf.boolean_mask(lines, ~too_long), tf.gather_nd(parts, real)], axis=0)
+    return tf.gather(texts, tf.argsort(numbers, stable=True))
+
+
+def _parts(lines: tf.Tensor) -> tf.Tensor:
+    """The parts of lines, string [l] to [K, l], filled up with ""."""
+    lengths = tf.strings.length(lines)
+    begins = tf.zeros_like(lengths)
+    sizes = tf.fill(tf.shape(lines), PART_BYTES + 1)
+    parts = tf.TensorArray(tf.string, 0, dynamic_size=True, element_shape=[None])
+    number = 0
+    while tf.reduce_any(begins < lengths):
+        heads = _heads(tf.strings.substr(lines, begins, sizes))
+        begins += tf.strings.length(heads)
+        parts = parts.write(number, tf.strings.strip(heads))
+        number += 1
+    return parts.stack()
+
+
+def _heads(texts: tf.Tensor) -> tf.Tensor:
+    """The beginnings of texts, of at most PART_BYTES, up to the last space that fits."""
+    before_space = tf.strings.regex_replace(texts, r"^(\C+) \C*$", r"\1")
+    whole_characters = tf.strings.length(texts, unit="UTF8_CHAR") - 1  # the last one may be cut in two
+    first = tf.zeros_like(whole_characters)
+    characters = tf.strings.substr(texts, first, tf.maximum(whole_characters, 0), unit="UTF8_CHAR")
+    fits = (characters != "") & (tf.strings.length(characters) <= PART_BYTES)
+    bytes_ = tf.strings.substr(texts, 0, PART_BYTES)  # of what is not UTF-8
+    heads = tf.where(before_space != texts, before_space, tf.where(fits, characters, bytes_))
+    return tf.where(tf.strings.length(texts) <= PART_BYTES, texts, heads)
+
+
+# What ends with a full stop and goes on, in small letters; single letters (initials) do so as well.
+_ABBREVIATIONS = """
+mr mrs ms dr prof rev hon st jr sr gen col capt lt sgt gov sen rep pres messrs mt ft no nos vol vols
+fig figs ed eds pp art sec ch cf al ca approx dept univ inc ltd corp co bros vs etc e.g i.e viz jan
+feb mar apr jun jul aug sep sept oct nov dec u.s u.k
+"""
+ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
+# These do end sentences when a capital follows.
+_MAY_END = frozenset(["etc", "inc", "ltd", "corp", "co", "jr", "sr", "al"])
+
+_CLOSING = "\"'”’»)\\]"
+_OPENING = "\"'“‘«(\\["
+# The end of a sentence and the space after it, or a full stop of a script that writes no spaces.
+_END = re.compile(rf"(?<=[.!?…])[{_CLOSING}]*\s+|(?<=[。！？])[”’」』）]*\s*|\s*[\r\n]\s*")
+_LAST_WORD = re.compile(r"(\S+)\.$")
+_GOES_ON = re.compile(rf"[{_OPENING}]*[^\W\d_]")
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text, without the whitespace around them.
+
+    A sentence ends at a line's end, LF or CR, and at . ! ? … with closing quotes and brackets, where what
+    follows does not begin with a small letter; not after an abbreviation, initial or the like.
+
+    >>> split_sentences('Mr. Smith left at 5 p.m. on Monday. "Why?" asked J. Doe. 他走了。真的！')
+    ['Mr. Smith left at 5 p.m. on Monday.', '"Why?" asked J. Doe.', '他走了。', '真的！']
+    """
+    sentences, begin = [], 0
+    for end in _END.finditer(text):
+        if _ends(text, begin, end):
+            sentences.append(text[begin : end.end()].strip())
+            begin = end.end()
+    sentences.append(text[begin:].strip())
+    return [sentence for sentence in sentences if sentence]
+
+
+def _ends(text: str, begin: int, end: re.Match[str]) -> bool:
+    """True if a possible end of the sentence from `begin` is one."""
+    if "\n" in end[0] or "\r" in end[0] or end.end() == len(text) or text[end.start() - 1] in "。！？":
+        return True
+    following = _GOES_ON.match(text, end.end())
+    if following and following[0][-1].islower():
+        return False
+    if text[end.start() - 1] != "." or end[0][0] in "\"'”’»":
+        return True
+    last_word = _LAST_WORD.search(text, max(begin, end.start() - 40), end.start())
+    word = last_word[1].lstrip("\"'“‘«([").lower() if last_word else ""
+    if len(word) == 1 and word.isalpha() and word != "i":
+        return False
+    return word not in ABBREVIATIONS or (word in _MAY_END and following is not None)

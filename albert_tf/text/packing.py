@@ -1,0 +1,250 @@
+"""Tokens to inputs: segments trimmed and packed between special tokens, long texts cut into windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from albert_tf.constants import INPUT_MASK, PUNCTUATION_WORDS, SPACE_WORDS, TYPE_IDS, WORD_IDS
+from albert_tf.errors import InputError, shorten
+from albert_tf.text.offsets import END, cut_where, edges, match_codes, rows_of
+from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat
+
+
+def trim_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
+    """The lengths of two segments, int32 [B], after trimming them to a common budget in turn, token by token.
+
+    They are unchanged where they fit; else their sum is the budget, and they are as equal as can be: the
+    first gets the odd token. A negative budget counts as 0.
+    """
+    budget = tf.maximum(budget, 0)
+    kept_a = tf.minimum(a, tf.maximum(budget - budget // 2, budget - b))
+    return kept_a, tf.minimum(b, budget - kept_a)
+
+
+def pack_spans(
+    tokens: tf.Tensor,
+    starts: Sequence[tf.Tensor],
+    lengths: Sequence[tf.Tensor],
+    seq_length: tf.Tensor | int,
+    input_format: InputFormat = ALBERT_FORMAT,
+) -> tf.Tensor:
+    """The input_word_ids, int32 [B, S], of spans of one long run of tokens, int32 [T].
+
+    Starts are the first position in `tokens` of each segment, int32 [B] each. Lengths are trimmed already:
+    they fit with the special tokens.
+    """
+    columns, begins, ends = _columns(lengths, seq_length, input_format)
+    # Whatever lies outside of segments reads this padding, which also keeps the gather off an empty tensor.
+    tokens = tf.concat([tokens, [input_format.padding]], axis=0)  # [T + 1]
+    source = tf.fill([tf.size(starts[0]), seq_length], tf.size(tokens) - 1)  # [B, S]
+    for start, begin, end in zip(starts, begins, ends, strict=True):
+        inside = (columns >= begin) & (columns < end)
+        source = tf.where(inside, start[:, tf.newaxis] + columns - begin, source)
+    word_ids = tf.gather(tokens, source)
+    frame = [(0, input_format.start), (ends[-1], input_format.end)]
+    frame += [(end, input_format.between) for end in ends[:-1]]
+    for begin, special_ids in frame:
+        for place, special in enumerate(special_ids):
+            word_ids = tf.where(columns == begin + place, special, word_ids)
+    return word_ids
+
+
+def segment_numbers(
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
+) -> tf.Tensor:
+    """The segment of each token of packed rows, from the segments' lengths, int32 [B] each: int32 [B, S].
+
+    It is 1 in the first segment, 2 in the second, 0 for special tokens and padding.
+    """
+    columns, begins, ends = _columns(lengths, seq_length, input_format)
+    inside = [(columns >= begin) & (columns < end) for begin, end in zip(begins, ends, strict=True)]
+    return tf.add_n([tf.where(where, number, 0) for number, where in enumerate(inside, start=1)])
+
+
+def mask_and_type_ids(
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The input_mask and input_type_ids of packed rows, int32 [B, S] each, from the segments' lengths."""
+    columns, begins, ends = _columns(lengths, seq_length, input_format)
+    mask = tf.cast(columns < ends[-1] + len(input_format.end), tf.int32)
+    if len(lengths) == 1 or not input_format.has_type_ids:
+        return mask, tf.zeros_like(mask)
+    return mask, tf.cast(columns >= begins[1], tf.int32) * mask
+
+
+def _columns(
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat
+) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
+    """The numbers of the columns, int32 [1, S], and `InputFormat.bounds` as int32 [B, 1] each."""
+    bounds = input_format.bounds([length[:, tf.newaxis] for length in lengths])
+    return tf.range(seq_length)[tf.newaxis], *bounds
+
+
+def pack(
+    segments: Sequence[tf.RaggedTensor],
+    seq_length: tf.Tensor | int,
+    input_format: Any = ALBERT_FORMAT,
+) -> dict[str, tf.Tensor]:
+    """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
+
+    Args:
+      segments: one or two of int32 [B, (tokens)] or [B, (words), (tokens)], without special tokens.
+      seq_length: S, the special tokens included; a Python int or an int32 scalar.
+      input_format: the special tokens, an InputFormat or the tokenizer whose they are; else those at ALBERT's
+        ids, which published BERT's and RoBERTa's vocabularies have elsewhere.
+    Returns:
+      input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
+      of about equal length that fill seq_length exactly.
+    Raises:
+      InputError: segments are something else, or seq_length leaves no room for the special tokens.
+      tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
+    Source: TF Hub's common text API, `bert_pack_inputs`.
+    """
+    input_format = getattr(input_format, "input_format", input_format)
+    _check_segments(segments, seq_length, input_format)
+    splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
+    flat = [segment.flat_values for segment in segments]
+    starts = [split[:-1] for split in splits]
+    # Stacked, since that raises where the batch sizes differ: what follows would broadcast.
+    first, *second = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
+    budget = seq_length - input_format.num_special_tokens(len(segments))
+    lengths = trim_lengths(first, second[0] if second else 0, budget)[: len(segments)]
+    if second:
+        starts[1] += tf.size(flat[0])
+    mask, type_ids = mask_and_type_ids(lengths, seq_length, input_format)
+    word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, input_format)
+    return {WORD_IDS: word_ids, INPUT_MASK: mask, TYPE_IDS: type_ids}
+
+
+def _check_segments(segments: Any, seq_length: Any, input_format: InputFormat) -> None:
+    is_list = isinstance(segments, list | tuple) and len(segments) in (1, 2)
+    # By its attributes, which a symbolic one of Keras has as well.
+    if not (is_list and all(hasattr(x, "row_splits") and x.dtype.is_integer for x in segments)):
+        needed = (
+            "a list of one or two RaggedTensors of token ids, as a Tokenizer or tf.ragged.constant makes them"
+        )
+        raise InputError(f"segments={shorten(segments)} must be {needed}")
+    specials = input_format.num_special_tokens(len(segments))
+    if not (tf.is_tensor(seq_length) or (isinstance(seq_length, int) and seq_length >= specials)):
+        raise InputError(f"seq_length={seq_length!r} must be a whole number of at least {specials}")
+
+
+def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:
+    """Row splits of the flat tokens, for any ragged rank: int32 [B + 1]."""
+    splits = segment.row_splits
+    while isinstance(segment.values, tf.RaggedTensor):
+        segment = segment.values
+        splits = tf.gather(segment.row_splits, splits)
+    return tf.cast(splits, tf.int32)
+
+
+# What Python's `str.isspace` calls a space, as a reader of columns does.
+SPACES = [code for code in range(0x3001) if chr(code).isspace()]  # as code points
+
+# Punctuation marks as BERT has them, ASCII's and Unicode's (category P), as a class of a regular expression.
+PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
+
+
+class Words(NamedTuple):
+    """The words of a batch of texts."""
+
+    text: tf.RaggedTensor  # string [B, (words)]
+    starts: tf.RaggedTensor  # int32 [B, (words)], the first byte of each in its text
+    ends: tf.RaggedTensor  # int32 [B, (words)], the byte after its last
+
+
+def words_of(text: tf.Tensor, words: str = SPACE_WORDS) -> Words:
+    """The words of each text, string [B]; what is not UTF-8 belongs to a word.
+
+    Words end at spaces; with "punctuation" each punctuation mark is a word by itself, too.
+    Source: google-research/bert, `_run_split_on_punc` in tokenization.py.
+    """
+
+    def opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        opens = edges(2 * rows + _is_space(codes))[0]
+        if words != PUNCTUATION_WORDS:
+            return opens
+        is_mark = match_codes(codes, PUNCTUATION)
+        is_after = tf.concat([[False], is_mark], axis=0)[:-1]
+        return opens | is_mark | is_after
+
+    # Each text ends with a space: where one begins is a change or a space, and never inside a word.
+    parts = cut_where(text + END, opens_word)
+    is_word = _is_space(parts.codes) == 0  # [P]
+    ends = tf.concat([parts.starts[1:], parts.starts[:1]], axis=0)  # a part follows every word
+    found = tf.RaggedTensor.from_value_rowids(
+        tf.boolean_mask(parts.text, is_word),
+        tf.cast(tf.boolean_mask(parts.rows, is_word), tf.int64),
+        nrows=tf.size(text, tf.int64),
+        validate=False,
+    )
+    places = (tf.cast(tf.boolean_mask(values, is_word), tf.int32) for values in (parts.starts, ends))
+    return Words(found, *(found.with_values(values) for values in places))
+
+
+def _is_space(codes: tf.Tensor) -> tf.Tensor:
+    """1 for code points of spaces, 0 for others, int32."""
+    return tf.cast(tf.reduce_any(codes[:, tf.newaxis] == SPACES, axis=1), tf.int32)
+
+
+class Windows(NamedTuple):
+    """The windows of a batch of documents, those of one document after the other."""
+
+    rows: tf.Tensor  # int32 [W], the document of each
+    numbers: tf.Tensor  # int32 [W], which of that document's windows it is, from 0
+    starts: tf.Tensor  # int32 [W], its first token in the document
+    lengths: tf.Tensor  # int32 [W], its tokens; 0 of an empty document's only window
+
+
+def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | int) -> Windows:
+    """The windows that together show all of each document, whose lengths are int32 [N].
+
+    All but the last of a document are full, and an empty document has an empty one. Budgets are the tokens
+    that a window of each may have, at least 1, int32 [N]; the stride is from one window to the next, at least
+    1, and never more than the budget. Source: google-research/albert, `convert_examples_to_features` in
+    squad_utils.py.
+    """
+    steps = tf.minimum(budgets, stride)  # [N]
+    further = tf.maximum(lengths - budgets + steps - 1, 0) // steps  # [N]
+    splits = tf.concat([[0], tf.cumsum(further + 1)], axis=0)  # [N + 1]
+    rows = rows_of(tf.cast(splits, tf.int64))  # [W]
+    numbers = tf.range(tf.size(rows)) - tf.gather(splits, rows)  # [W]
+    starts = numbers * tf.gather(steps, rows)
+    sizes = tf.minimum(tf.gather(budgets, rows), tf.gather(lengths, rows) - starts)
+    return Windows(rows, numbers, starts, sizes)
+
+
+def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
+    """Texts in windows that do not overlap, each as long as fits and cut before a word.
+
+    `words` is where each word begins among the tokens of all texts, and where the last one ends, ascending,
+    int64 [words + 1]; `texts` the same of the texts, int64 [N + 1]. A window may have so many tokens as the
+    budget, at least 1. A longer word is cut.
+    """
+    words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
+    begins, ends = texts[:-1], texts[1:]  # [N] each
+
+    found = tf.TensorArray(tf.int32, 1, dynamic_size=True, element_shape=begins.shape)
+    found = found.write(0, tf.zeros_like(begins, tf.int32))
+    starts, number = _window_ends(words, begins, ends, budget), 1
+    while tf.reduce_any(starts < ends):
+        found = found.write(number, tf.cast(starts - begins, tf.int32))
+        starts = _window_ends(words, starts, ends, budget)
+        number += 1
+    starts = tf.transpose(found.stack())  # in their texts, [N, most windows]
+    lengths = tf.cast(ends - begins, tf.int32)[:, tf.newaxis]  # of texts, [N, 1]
+    is_window = (starts < lengths) | (tf.range(tf.shape(starts)[1]) == 0)
+    rows, numbers = tf.unstack(tf.cast(tf.where(is_window), tf.int32), axis=1)  # [W] each
+    starts = tf.boolean_mask(starts, is_window)  # [W]
+    window_starts = tf.gather(begins, rows) + tf.cast(starts, begins.dtype)  # among all tokens, [W]
+    window_ends = _window_ends(words, window_starts, tf.gather(ends, rows), budget)
+    return Windows(rows, numbers, starts, tf.cast(window_ends - window_starts, tf.int32))
+
+
+def _window_ends(words: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor, budget: int) -> tf.Tensor:
+    """The ends of windows that start at `starts` in texts that end at `ends`, int64 [W] each."""
+    word = tf.gather(words, tf.searchsorted(words, starts + budget, side="right") - 1)
+    return tf.where(ends - starts <= budget, ends, tf.where(word > starts, word, starts + budget))

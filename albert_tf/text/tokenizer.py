@@ -1,0 +1,162 @@
+"""`Tokenizer`, and the tokenizer of a vocabulary whatever its kind."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.errors import InputError
+from albert_tf.io import PathLike, check_path
+from albert_tf.text.byte_level_bpe import BytePairTokenizer
+from albert_tf.text.sentencepiece import SentencePieceTokenizer
+from albert_tf.text.text_tokenizer import InputFormat, TextTokenizer, Vocabulary, text_tensor
+from albert_tf.text.tokenizer_config import read_tokenizer_kind, read_vocabulary, resolve_settings
+from albert_tf.text.wordpiece import WordPieceTokenizer
+
+__all__ = [
+    "TOKENIZER_CLASSES",
+    "TextTokenizer",
+    "TokenizerConfig",
+    "Vocabulary",
+    "load_tokenizer_config",
+    "open_tokenizer",
+]
+
+TOKENIZER_CLASSES: dict[str, type[TextTokenizer]] = {
+    kind.kind: kind for kind in (SentencePieceTokenizer, WordPieceTokenizer, BytePairTokenizer)
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerConfig:
+    """A tokenizer in a form that travels to other machines."""
+
+    kind: str
+    files: tuple[tuple[str, bytes], ...] = dataclasses.field(repr=False)  # names and contents
+    settings: tuple[tuple[str, bool], ...]  # of tokenizer.json
+
+    def open(self) -> TextTokenizer:
+        """The tokenizer."""
+        return TOKENIZER_CLASSES[self.kind].from_files(dict(self.files), **dict(self.settings))
+
+
+def load_tokenizer_config(vocabulary: PathLike, **settings: Any) -> TokenizerConfig:
+    """The tokenizer of a vocabulary, named by its file.
+
+    A `tokenizer.json` beside it names the kind; without one it is that of `vocab.txt`, or of `vocab.json`
+    with `merges.txt`, or SentencePiece. Settings, `lowercase` and `strip_accents`, that are not given are as
+    the vocabulary remembers them; they mean nothing to byte-level BPE.
+
+    Raises:
+      FileNotFoundError: the file does not exist.
+      InputError: it is not a vocabulary of its kind, or remembers other settings.
+    """
+    kind, resolved = (
+        read_tokenizer_kind(vocabulary, TOKENIZER_CLASSES),
+        resolve_settings(vocabulary, settings),
+    )
+    files = read_vocabulary(vocabulary, kind)
+    TOKENIZER_CLASSES[kind].vocabulary_class(files, os.fspath(vocabulary))  # or an error now
+    return TokenizerConfig(kind, tuple(files.items()), tuple(resolved.items()))
+
+
+def open_tokenizer(vocabulary: PathLike, **settings: Any) -> TextTokenizer:
+    """The tokenizer of a vocabulary; arguments and errors as those of `load_tokenizer_config`."""
+    return load_tokenizer_config(vocabulary, **settings).open()
+
+
+@keras.utils.register_keras_serializable("albert_tf")
+class Tokenizer(keras.layers.Layer):
+    """Text to token ids as a Keras layer: string [B] → int32 [B, (tokens)].
+
+    Also a plain callable, in `Dataset.map` and in `tf.function`. The tokens are those of the published
+    preprocessor, and no special tokens are added. For `tf.saved_model.load` a SavedModel holds it all;
+    the config keeps only its path, so that `from_config` and Keras' `load_model` read the file again.
+
+    Args:
+      model_file: a vocabulary, such as a SentencePiece model that `albert-tf vocab` has trained.
+      lowercase: True folds case; False for cased vocabularies.
+      strip_accents: True drops accents; False for languages that distinguish by them.
+    Raises:
+      FileNotFoundError: the file does not exist.
+      ValueError: it is not a vocabulary, or remembers that its text was normalised otherwise.
+    """
+
+    def __init__(
+        self, model_file: str | os.PathLike, lowercase: bool = True, strip_accents: bool = True, **kwargs: Any
+    ):
+        super().__init__(**kwargs)
+        self._arguments = {
+            "model_file": os.fspath(check_path(model_file, "model_file")),
+            "lowercase": lowercase,
+            "strip_accents": strip_accents,
+        }
+        self.tokenize = open_tokenizer(model_file, lowercase=lowercase, strip_accents=strip_accents)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The meaning of the ids."""
+        return self.tokenize.vocabulary
+
+    @property
+    def input_format(self) -> InputFormat:
+        """The special tokens around segments, for `pack`."""
+        return self.vocabulary.input_format
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids, V."""
+        return len(self.vocabulary)
+
+    def __call__(self, text: Any, *args: Any, **kwargs: Any) -> tf.RaggedTensor:
+        """The token ids of each text; an InputError where something is not a text."""
+        # Looked at before Keras converts it, whose errors do not say which text it is.
+        return super().__call__(text_tensor(text, "text"), *args, **kwargs)
+
+    def call(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of each text, [B] → [B, (tokens)]."""
+        return self.tokenize(text)
+
+    def detokenize(self, ids: Any) -> tf.Tensor:
+        """The texts of token ids, without padding and the special tokens around segments.
+
+        SentencePiece gives back the text as it was normalised; WordPiece its words and marks, with a space
+        between; byte-level BPE the very text.
+
+        Args:
+          ids: integer [B, (tokens)] or [B, S], or [S] of one text: lists, an array or a tensor.
+        Returns:
+          string [B], or [] of one text.
+        Raises:
+          InputError: they are of another shape, or one is none of the vocabulary.
+        """
+        ids = ids if tf.is_tensor(ids) else tf.ragged.constant(ids)
+        if ids.shape.rank not in (1, 2):
+            raise InputError(f"ids have the shape {ids.shape}: token ids are [batch, length], or [length]")
+        rows = ids if ids.shape.rank == 2 else ids[tf.newaxis]
+        tokens = rows if isinstance(rows, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(rows)
+        self._check_ids(tokens.values)
+        special = self.vocabulary.special_ids
+        dropped = [special.padding, special.start, special.separator]
+        tokens = tf.cast(tokens, tf.int32)
+        is_text = tf.reduce_all(tokens.values[:, tf.newaxis] != dropped, axis=1)
+        texts = self.tokenize.detokenize(tf.ragged.boolean_mask(tokens, tokens.with_values(is_text)))
+        return texts if ids.shape.rank == 2 else texts[0]
+
+    def _check_ids(self, ids: tf.Tensor) -> None:
+        """InputError for what is no token id, where the values are known."""
+        if not tf.executing_eagerly() or not len(ids):
+            return
+        for value in (ids.numpy().min(), ids.numpy().max()):
+            if not ids.dtype.is_integer or not 0 <= value < self.vocab_size:
+                raise InputError(
+                    f"ids hold {value}: token ids are whole numbers from 0 to {self.vocab_size - 1}"
+                )
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments, for `from_config`."""
+        return {**super().get_config(), **self._arguments}

@@ -1,0 +1,167 @@
+"""BERT's tokenizer inside the graph: clean-up, words and marks, then WordPiece."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from albert_tf.errors import InputError
+from albert_tf.text.bounded_texts import squeezed_classes
+from albert_tf.text.offsets import normalize_with_offsets
+from albert_tf.text.packing import PUNCTUATION, words_of
+from albert_tf.text.text_tokenizer import TextTokenizer, TokensWithOffsets, Vocabulary
+from albert_tf.text.tokenizer_config import WORDPIECE, lines_of_vocabulary
+
+WORDPIECE_FILE = "vocab.txt"
+WORDPIECE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUATION = "##"  # begins the pieces that go on with a word
+
+# Of a word: a longer one is unknown.
+_MAX_CHARACTERS, _MAX_CHARACTERS_IN_TRANSFORMERS = 200, 100
+_NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
+
+_SPACES = r"\t\n\r\p{Z}"
+_DROPPED = r"\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\x{FFFD}\p{Cf}"  # controls that are no spaces
+_IDEOGRAPHS = (
+    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
+    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
+)
+_IDEOGRAPHS_IN_TRANSFORMERS = _IDEOGRAPHS.replace("2B820", "2B920")
+
+
+def basic_words(
+    text: tf.Tensor,
+    lowercase: bool = True,
+    strip_accents: bool = True,
+    tokenize_chinese_chars: bool = True,
+    like_transformers: bool = False,
+) -> tf.Tensor:
+    """Text cleaned up, with spaces around each ideograph and each punctuation mark; words are between spaces.
+
+    Bytes that are not UTF-8 are dropped; `strip_accents` drops the combining marks of NFD (category Mn);
+    without `tokenize_chinese_chars` ideographs are letters. `like_transformers` drops characters for private
+    use, too, takes a few ideographs for letters, and lowercases Σ at a word's end as elsewhere.
+    Source: google-research/bert, `BasicTokenizer` in tokenization.py, where both are `do_lower_case`.
+    """
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
+    private = r"\p{Co}" if like_transformers else ""
+    text = tf.strings.regex_replace(text, f"[{_SPACES}]", " ")
+    text = tf.strings.regex_replace(text, f"[{_DROPPED}{private}]", "")
+    if tokenize_chinese_chars:
+        ideographs = _IDEOGRAPHS_IN_TRANSFORMERS if like_transformers else _IDEOGRAPHS
+        text = tf.strings.regex_replace(text, f"[{ideographs}]", r" \0 ")
+    if lowercase:
+        if like_transformers:
+            text = tf.strings.regex_replace(text, "Σ", "σ")
+        text = tf.strings.lower(text, "utf-8")
+    if strip_accents:
+        text = tf.strings.regex_replace(tf_text.normalize_utf8(text, "NFD"), r"\p{Mn}", "")
+    return tf.strings.regex_replace(text, f"[{PUNCTUATION}]", r" \0 ")
+
+
+class WordPieceVocabulary(Vocabulary):
+    """The pieces of a `vocab.txt`, one a line, whose number is their id."""
+
+    kind = WORDPIECE
+    special_pieces = WORDPIECE_SPECIAL_TOKENS
+
+    def __init__(self, files: Mapping[str, bytes], name: str = "the vocabulary"):
+        super().__init__(files, name)
+        _ = self.special_ids  # which checks that they are there
+
+    def _read(self) -> list[str]:
+        try:
+            pieces = lines_of_vocabulary(self.files[WORDPIECE_FILE])
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.name} is not UTF-8 (byte {error.start})") from error
+        self.starts_word = np.array([not piece.startswith(CONTINUATION) for piece in pieces])
+        special = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
+        ordinary = [i for i, piece in enumerate(pieces) if not special.fullmatch(piece)]
+        self.ordinary_ids = np.array(ordinary, np.int32)
+        return pieces
+
+
+class WordPieceTokenizer(TextTokenizer):
+    """Tokenizer of BERT: the ids of google-research/bert's `FullTokenizer`."""
+
+    kind = WORDPIECE
+    vocabulary_class = WordPieceVocabulary
+    normalize = staticmethod(basic_words)
+    tokenize_chinese_chars: bool
+    like_transformers: bool
+
+    def __init__(self, vocabulary: WordPieceVocabulary, **settings: bool):
+        super().__init__(vocabulary, **settings)
+        self._longest = _MAX_CHARACTERS_IN_TRANSFORMERS if self.like_transformers else _MAX_CHARACTERS
+        self._wordpiece = tf_text.FastWordpieceTokenizer(
+            list(vocabulary.pieces),
+            suffix_indicator=CONTINUATION,
+            max_bytes_per_word=4 * self._longest,
+            token_out_type=tf.int32,
+            no_pretokenization=True,
+        )
+
+    @property
+    def squeezed(self) -> Iterable[tuple[str, str]]:
+        """As of `TextTokenizer`."""
+        return squeezed_classes(_DROPPED + (r"\p{Mn}" if self.strip_accents else ""), _SPACES)
+
+    def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """As of `TextTokenizer`."""
+        return _without_words(self.tokenize_words(text))
+
+    def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """As of `TextTokenizer`."""
+        tokens, starts, limits = map(_without_words, self.tokenize_words_with_offsets(text))
+        return tokens, starts, limits
+
+    def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The token ids of the words of each text: string [B] to int32 [B, (words), (tokens)]."""
+        words = tf.strings.split(self._normalized(text))  # [B, (words)]
+        return _by_words(self._wordpiece.tokenize(self._known(words.values)), words, text)
+
+    def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
+        """The same tokens, and of each the first byte in its text and the one after its last, int64."""
+        normalized, source = normalize_with_offsets(text, self._normalized)
+        words = words_of(normalized)
+        known = self._known(words.text.values)  # [W]
+        pieces, starts, limits = self._wordpiece.tokenize_with_offsets(known)  # [W, (pieces)]
+        counts = pieces.row_lengths()
+        # The whole of a word that is too long.
+        sizes = tf.where(known == _NO_WORD, tf.strings.length(words.text.values), 0)
+        places, sizes = (tf.repeat(tf.cast(x, tf.int64), counts) for x in (words.starts.values, sizes))
+        first = places + starts.values
+        after = places + tf.maximum(limits.values, sizes)
+        tokens = _by_words(pieces, words.text, text)
+        places = source.spans(_without_words(tokens), first, after)
+        starts, limits = (tokens.with_flat_values(place.values) for place in places)
+        return tokens, starts, limits
+
+    def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
+        """As of `TextTokenizer`: words and marks, with a space between."""
+        pieces = tf.gather(list(self.vocabulary.pieces), tokens)  # [B, (tokens)]
+        joined = tf.strings.reduce_join(pieces, axis=1, separator=" ")
+        return tf.strings.regex_replace(joined, f" {CONTINUATION}", "")
+
+    def _known(self, words: tf.Tensor) -> tf.Tensor:
+        """Words, and in place of those that are too long one that no vocabulary has."""
+        return tf.where(tf.strings.length(words, "UTF8_CHAR") > self._longest, _NO_WORD, words)
+
+
+def _by_words(pieces: tf.RaggedTensor, words: tf.RaggedTensor, text: tf.Tensor) -> tf.RaggedTensor:
+    """The pieces of words, [W, (pieces)], by the texts [B, (words)] that the words are of.
+
+    B is static where that of the texts, string [B], is: accelerators need it, and a split loses it.
+    """
+    splits = tf.reshape(words.row_splits, tf.shape(text) + 1)
+    return tf.RaggedTensor.from_row_splits(pieces, splits, validate=False)
+
+
+def _without_words(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
+    """What is by words, [B, (words), (pieces)], by texts alone: [B, (pieces)]."""
+    splits = tf.gather(tokens.values.row_splits, tokens.row_splits)  # [B + 1]
+    return tf.RaggedTensor.from_row_splits(tokens.flat_values, splits, validate=False)

@@ -1,0 +1,158 @@
+"""The log of a run: metrics.jsonl, TensorBoard, and a progress bar or plain lines."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import logging as python_logging
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+import tensorflow as tf
+from absl import logging
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tqdm import tqdm
+
+from albert_tf import filesystem
+from albert_tf.io import dump_json, naming_path
+from albert_tf.models.loss_sums import LossSum
+from albert_tf.runs.run_directory import METRICS_FILE, Line, read_metrics
+from albert_tf.training.loss_evaluation import loss_metrics
+from albert_tf.training.train_step import Totals
+
+_FORMATS = {
+    "{}": "num_hidden_layers seq_length batch_size",
+    "{:.4f}": "loss mlm_loss sop_loss nsp_loss soft_loss cosine_loss",
+    "{:.3f}": "accuracy accuracy_matched accuracy_mismatched label_accuracy f1 micro_f1 macro_f1 exact "
+    "exact_match matthews_correlation pearson spearman auc ece rmse mae r2 "
+    "mlm_accuracy sop_accuracy nsp_accuracy",
+    "{:.1f}": "mlm_perplexity examples_per_second",
+    "{:.2e}": "learning_rate",
+    "{:.2f}": "gradient_norm",
+    "{:.0f}": "tokens_per_second",
+    "{:.1%}": "input_wait",
+}
+
+# The format of the metrics that are shown; the others go to the files only.
+LOGGED_METRICS = {name: form for form, names in _FORMATS.items() for name in names.split()}
+
+
+class MetricAccumulator:
+    """The metrics of the updates since the last line of the log, as a function makes them of summed terms."""
+
+    def __init__(self, metrics: Callable[[Mapping[str, LossSum]], dict[str, float]] = loss_metrics) -> None:
+        self._metrics = metrics
+        self._updates: list[tuple[Totals, int, float]] = []
+
+    def add(self, totals: Totals, examples: int, seconds: float) -> None:
+        """Counts in the totals of some updates, as numbers."""
+        self._updates.append((totals, examples, seconds))
+
+    def figures(self, seq_length: int | None) -> dict[str, float]:
+        """Mean losses and accuracies, the last update's gradient norm, and the speed.
+
+        Tokens are positions, padding included; unknown where examples are not all as long (None).
+        """
+        totals, examples, seconds = zip(*self._updates, strict=True)
+        terms = tf.nest.map_structure(lambda *parts: sum(parts), *(part.terms for part in totals))
+        rate = sum(examples) / sum(seconds)
+        return {
+            **self._metrics(terms),
+            "gradient_norm": totals[-1].gradient_norm,
+            "examples_per_second": rate,
+            **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
+            "input_wait": min(1.0, sum(part.input_wait for part in totals) / sum(seconds)),
+        }
+
+
+class MetricsLogger(contextlib.ExitStack):
+    """Writes a run's metrics, for people and for programs, while entered.
+
+    Args:
+      run: the run directory. What metrics.jsonl and TensorBoard have of steps after `first_step` is dropped:
+        it was written by a process that died before its next checkpoint, and will be written again.
+      first_step: updates done so far.
+      last_step: updates when the run is done.
+      stream: where a progress bar goes, if it is a terminal and the log shows INFO. Lines are logged, above
+        the bar.
+      until: updates when a stage of the run is done, which the bar and the time left are of; None: the last.
+    """
+
+    def __init__(
+        self,
+        run: str | os.PathLike[str],
+        first_step: int,
+        last_step: int,
+        stream: TextIO = sys.stderr,
+        until: int | None = None,
+    ):
+        super().__init__()
+        self._first_step, self._last_step, self._until = first_step, last_step, until or last_step
+        self._started, self._stream = time.monotonic(), stream
+        metrics = filesystem.join(run, METRICS_FILE)
+        self.lines: list[Line] = []
+        if filesystem.exists(metrics):
+            self.lines = [line for line in read_metrics(run) if line["step"] <= first_step]
+            filesystem.write_text(metrics, "".join(dump_json(line) + "\n" for line in self.lines))
+        self._metrics, self._jsonl = Path(metrics), filesystem.append_to(metrics)
+        self.callback(self._close)
+        self._tensorboard = EventFileWriter(filesystem.join(run, "tensorboard"))
+        self.callback(self._tensorboard.close)
+        restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
+        self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
+        disable = None if logging.get_absl_logger().isEnabledFor(python_logging.INFO) else True
+        bar = tqdm(
+            total=self._until,
+            initial=first_step,
+            unit="step",
+            file=stream,
+            dynamic_ncols=True,
+            disable=disable,
+        )
+        self._bar = self.enter_context(bar)
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError):  # of a line that could not be written, which has been raised
+            self._jsonl.close()
+
+    def progress(self, step: int) -> None:
+        """Moves the bar, if there is one."""
+        self._bar.update(step - self._bar.n)
+
+    def record(self, step: int, figures: Mapping[str, float]) -> None:
+        """Writes a line of figures everywhere; the names of an evaluation begin with `eval_`."""
+        # JSON has no infinity; a gradient norm of float16 may be infinite, of an update that was skipped.
+        numbers = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+        self.lines.append({"step": step, **numbers})
+        with naming_path(self._metrics, self._metrics):
+            self._jsonl.write(dump_json(self.lines[-1]) + "\n")
+            self._jsonl.flush()
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        self._tensorboard.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        self._tensorboard.flush()
+        shown = [
+            f"{name} {LOGGED_METRICS[name.removeprefix('eval_')].format(value)}"
+            for name, value in figures.items()
+            if name.removeprefix("eval_") in LOGGED_METRICS
+        ]
+        self.say(f"step {step}/{self._last_step}  {'  '.join(shown)}  ETA {self._eta(step)}")
+
+    def say(self, text: str) -> None:
+        """Logs a line, above the bar if there is one."""
+        with tqdm.external_write_mode(file=self._stream):
+            logging.info(text)
+
+    def _eta(self, step: int) -> str:
+        """Time until the stage is done at the speed so far, h:mm:ss."""
+        stage = f" (step {self._until})" if self._until < self._last_step else ""
+        if step == self._first_step:
+            return f"?{stage}"
+        pace = (time.monotonic() - self._started) / (step - self._first_step)
+        return f"{datetime.timedelta(seconds=round(pace * (self._until - step)))}{stage}"

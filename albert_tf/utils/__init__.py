@@ -1,1 +1,0 @@
-"""Files and JSON, records of settings, checks of values, errors: what all folders share."""

@@ -1,0 +1,47 @@
+"""`python -m hub_export.check DIR`: whether exported modules load, answer, and suit TF Serving."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from albert_tf.errors import InputError
+from albert_tf.process import end_in_order, quiet_start
+from albert_tf.program import TERMINATED, OneLineParser, run_program
+
+
+def check_main(arguments: Sequence[str] | None = None) -> None:
+    """Checks the modules that the command line names; None reads the process's own.
+
+    SystemExit with status 1 where a module fails, 2 where there is none; one line on stderr says why.
+    """
+    run_program("hub_export.check", __doc__ or "", add_check_flags, run_check, arguments)
+
+
+def add_check_flags(parser: OneLineParser) -> None:
+    """The flag of the program."""
+    parser.add_argument("folder", type=Path, metavar="DIR", help="a module, or a folder that holds some")
+
+
+def run_check(flags: argparse.Namespace) -> None:
+    """Checks the modules."""
+    found = sorted(path.parent for path in flags.folder.rglob("saved_model.pb"))
+    # Hidden folders are of exports that were not finished.
+    folders = [x for x in found if not any(y.startswith(".") for y in x.relative_to(flags.folder).parts)]
+    if not folders:
+        raise InputError(f"no saved_model.pb in {flags.folder}")
+    with quiet_start():
+        import tensorflow as tf
+
+        from hub_export.module_check import TEXT_OPS, check
+    tf.get_logger().setLevel("ERROR")  # the loader of TensorFlow 1 is deprecated, but it is what servers run
+    for folder in folders:
+        ops = check(folder)
+        name = folder.resolve().name if folder == flags.folder else folder.relative_to(flags.folder)
+        print(f"{name}: passed; ops of TF Text: {', '.join(sorted(ops & TEXT_OPS)) or 'none'}")
+
+
+if __name__ == "__main__":
+    end_in_order(TERMINATED)
+    check_main()

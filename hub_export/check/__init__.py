@@ -1,1 +1,0 @@
-"""`python -m hub_export.check DIR`: whether exported modules are what they should be."""

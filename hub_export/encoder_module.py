@@ -1,0 +1,161 @@
+"""The encoder as an exported module: token ids to hidden states, with the heads of pre-training beside it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tf_keras as keras
+
+from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, MLM_POSITIONS, Tensors
+from albert_tf.models.compiled_encoder import ROWS_AT_ONCE, next_length, pad_inputs
+from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
+from albert_tf.models.layers import draw_seed
+from albert_tf.models.task_models import AlbertPretrainer
+from albert_tf.text.tokenizer_config import (
+    BYTE_LEVEL_BPE,
+    SENTENCEPIECE,
+    VOCABULARY_FILES,
+    WORDPIECE,
+    read_tokenizer_kind,
+)
+from hub_export.module import Module, ids_spec
+
+OUTPUTS = ("pooled_output", "sequence_output", "encoder_outputs")
+Forward = Callable[[Tensors, bool], dict[str, Any]]
+
+# The attributes that are the files of a vocabulary; there are published modules of the first two kinds.
+VOCABULARY_ASSETS = {
+    SENTENCEPIECE: ("sp_model_file",),
+    WORDPIECE: ("vocab_file",),
+    BYTE_LEVEL_BPE: ("vocab_file", "merges_file"),
+}
+
+
+class Network(Module):
+    """A forward pass that dropout makes different in training.
+
+    `forward` is from the inputs, int32 [B, any length] each, and `training` to the outputs.
+    """
+
+    def __init__(self, forward: Forward, inputs: tuple[str, ...], variables: list[tf.Variable]):
+        super().__init__(variables)
+        self._forward = forward
+        spec = ids_spec(inputs)
+        for training in (False, True):
+            self.__call__.get_concrete_function(spec, training=training)
+        self.serve.get_concrete_function(spec)
+        self.call_training.get_concrete_function(spec)
+
+    @tf.function
+    def __call__(self, inputs: Tensors, training: bool = False, mask: None = None) -> dict[str, Any]:
+        """The outputs by name; `training` turns dropout on, `mask` is there as in a call of Keras."""
+        outputs = self._forward(inputs, training)
+        return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), outputs)
+
+    @tf.function
+    def serve(self, inputs: Tensors) -> dict[str, Any]:
+        """The call by the name that Keras 3's TFSMLayer looks for, which can call no signature of three."""
+        return self(inputs)
+
+    @tf.function
+    def call_training(self, inputs: Tensors) -> dict[str, Any]:
+        """The call with dropout on, as an endpoint of its own: Keras 3's TFSMLayer passes no `training`."""
+        return self(inputs, training=True)
+
+
+def encoder_module(
+    model: keras.Model,
+    vocabulary: str | os.PathLike[str] | None = None,
+    lowercase: bool = True,
+    lengths: Sequence[int] | None = None,
+) -> Network:
+    """The encoder of a model as a module, and the heads of pre-training that the model has as its parts.
+
+    Args:
+      model: an AlbertEncoder or a model that has one as `encoder`. The module shares its variables.
+      vocabulary: file of the vocabulary that travels with the module, as the asset `sp_model_file` of
+        SentencePiece, `vocab_file` of WordPiece, `vocab_file` and `merges_file` of byte-level BPE.
+      lowercase: what the variable `do_lower_case` beside it says of the text, bool.
+      lengths: columns that XLA compiles the encoder for, ascending to the longest input; None: it does not.
+    Returns:
+      A module from `input_word_ids`, `input_mask`, `input_type_ids`, int32 [B, S], to float32
+      `pooled_output` [B, H], also under the name `default`, `sequence_output` [B, S, H] and
+      `encoder_outputs`, a list of L · inner_group_num [B, S, H]. Without a pooler `pooled_output` is the
+      first token's last state. Of an AlbertPretrainer it also has `mlm`,
+      whose input `masked_lm_positions` int32 [B, P] adds the output `mlm_logits` [B, P, V], and, named by
+      its sentence objective, `sop` with `sop_logits` or `nsp` with `nsp_logits` [B, 2].
+    """
+    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
+
+    def plain(inputs: Tensors, training: bool) -> Tensors:
+        return with_pooled_output(encoder(inputs, training=training))
+
+    compute = plain if lengths is None else _compiled(encoder, lengths)
+
+    def encode(inputs: Tensors, training: bool) -> dict[str, Any]:
+        outputs = compute(inputs, training)
+        return {"default": outputs["pooled_output"], **{name: outputs[name] for name in OUTPUTS}}
+
+    def mlm_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
+        sequence = tf.cast(outputs["sequence_output"], encoder.compute_dtype)
+        words = encoder.embeddings.word_embeddings
+        return {"mlm_logits": model.mlm(sequence, inputs[MLM_POSITIONS], words)}
+
+    def sentence_logits(outputs: Tensors, inputs: Tensors) -> dict[str, tf.Tensor]:
+        pooled = tf.cast(outputs["pooled_output"], encoder.compute_dtype)
+        return {f"{model.sentence_objective}_logits": model.sentence(pooled)}
+
+    module = Network(encode, ENCODER_INPUTS, encoder.weights)
+    if isinstance(model, AlbertPretrainer):
+        module.mlm = _with_head(module, model.mlm, mlm_logits, MLM_POSITIONS)
+        if model.sentence is not None:
+            setattr(module, model.sentence_objective, _with_head(module, model.sentence, sentence_logits))
+    if vocabulary is not None:
+        kind = read_tokenizer_kind(vocabulary)
+        for attribute, file in zip(VOCABULARY_ASSETS[kind], VOCABULARY_FILES[kind], strict=True):
+            setattr(module, attribute, tf.saved_model.Asset(os.fspath(Path(vocabulary).with_name(file))))
+        module.do_lower_case = tf.Variable(lowercase, trainable=False)
+    return module
+
+
+def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:
+    """An encoder that XLA compiles, of inputs that are filled up in the graph.
+
+    Columns are filled up to one of the lengths; several rows, but in training, to a multiple of ROWS_AT_ONCE.
+    """
+
+    @functools.partial(tf.function, autograph=False, jit_compile=True)
+    def compute(inputs: Tensors, seed: tf.Tensor | None) -> dict[str, Any]:
+        outputs = with_pooled_output(encoder(inputs, training=seed is not None, seed=seed))
+        return {name: outputs[name] for name in OUTPUTS}
+
+    def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
+        rows, columns = tf.unstack(tf.shape(inputs[INPUT_MASK]))
+        several = -(-rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
+        wanted = rows if training else tf.where(rows > 1, several, rows)
+        # The seed is drawn outside, where it is another one at each call.
+        seed = draw_seed(None) if training else None
+        outputs = compute(pad_inputs(inputs, wanted, next_length(columns, lengths)), seed)
+        return tf.nest.map_structure(lambda x: x[:rows] if x.shape.rank == 2 else x[:rows, :columns], outputs)
+
+    return forward
+
+
+def _with_head(
+    module: Network,
+    head: keras.layers.Layer,
+    logits: Callable[[Tensors, Tensors], dict[str, tf.Tensor]],
+    *further_inputs: str,
+) -> Network:
+    """An encoder's module with a head, whose graph calls the encoder's: that is saved once."""
+
+    def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
+        outputs = module({name: inputs[name] for name in ENCODER_INPUTS}, training=training)
+        return {**outputs, **logits(outputs, inputs)}
+
+    return Network(forward, (*ENCODER_INPUTS, *further_inputs), [*module.variables, *head.weights])

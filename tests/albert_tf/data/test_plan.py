@@ -1,0 +1,103 @@
+"""What is there already when `prepare` begins: of an older version, too, which knew fewer settings."""
+
+import json
+
+import pytest
+
+from albert_tf.data.prepare_plan import Preparation, begin, finish
+from albert_tf.errors import InputError
+from albert_tf.text.tokenizer import load_tokenizer_config
+
+SHARD = "train-00000-of-00001.tfrecord"
+
+
+@pytest.fixture
+def plan(tiny_vocabulary, tmp_path):
+    """A plan for the folder `out`, some of its settings changed."""
+
+    def make(**changes) -> Preparation:
+        text = {"files": (("a.txt", 7),), "identities": ({"name": "a.txt", "bytes": 7, "sha256": "0"},)}
+        place = {"output": str(tmp_path / "out"), "tokenizer": load_tokenizer_config(tiny_vocabulary)}
+        return Preparation(**text, **place, **{"shards": 1, **changes})
+
+    return make
+
+
+def test_corpora_of_an_older_version(plan, tmp_path):
+    """Finished or not; all settings that came later are to have their defaults."""
+    fingerprint = plan().tokenizer.open().vocabulary.fingerprint
+    older = {"files": [["a.txt", 7]], "shards": 1, "seed": 0, "vocabulary": fingerprint}
+    unfinished = tmp_path / "out" / "unfinished"
+    unfinished.mkdir(parents=True)
+    (unfinished / "settings.json").write_text(json.dumps(older))
+    (unfinished / "run-000000.json").write_text("{}")
+    assert begin(plan()) is None
+    assert (unfinished / "run-000000.json").exists()
+    with pytest.raises(InputError, match="dedup is False there and True here"):
+        begin(plan(dedup=True))
+    (unfinished / "settings.json").write_text("{")
+    with pytest.raises(InputError, match=r"settings\.json is damaged: delete its folder"):
+        begin(plan())
+
+    (tmp_path / "out" / SHARD).touch()
+    stats = {"settings": older, "shards": {SHARD: {}}, "vocabulary": fingerprint}
+    (tmp_path / "out" / "stats.json").write_text(json.dumps(stats))
+    assert begin(plan()) == stats
+    with pytest.raises(InputError, match="dedup is False there and True here"):
+        begin(plan(dedup=True))
+
+
+@pytest.mark.parametrize("files", [None, "a.txt", [["a.txt"]], [["a.txt", "7"]], [{"a.txt": 7}]])
+def test_settings_that_are_none_are_named(plan, tmp_path, files):
+    """Of an unfinished corpus, and of a finished one."""
+    unfinished, settings = tmp_path / "out" / "unfinished", {**plan().settings(), "files": files}
+    unfinished.mkdir(parents=True)
+    (unfinished / "settings.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match=r"settings\.json is damaged: .*files"):
+        begin(plan())
+    stats = {"settings": settings, "shards": {}, "vocabulary": settings["vocabulary"]}
+    (tmp_path / "out" / "stats.json").write_text(json.dumps(stats))
+    with pytest.raises(InputError, match=r"stats\.json.*files"):
+        begin(plan())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "named"),
+    [
+        ("run-000000", {"counts": {"documents": "1"}, "slices": {}}, "documents='1'"),
+        ("run-000000", {"slices": {}}, "counts"),
+        ("run-000000", [], r"\[\]"),
+        (SHARD, {"documents": 1, "sentences": 1, "tokens": -2, "dropped_duplicate": 0}, "tokens=-2"),
+        (SHARD, {"documents": 1}, "sentences"),
+    ],
+)
+def test_counts_of_a_finished_task_that_are_none_are_named(plan, tmp_path, name, content, named):
+    unfinished = tmp_path / "out" / "unfinished"
+    unfinished.mkdir(parents=True)
+    good = {
+        "run-000000": {"counts": {"documents": 1}, "slices": {SHARD: [0, 9]}},
+        SHARD: {"documents": 1, "sentences": 1, "tokens": 2, "dropped_duplicate": 0, "bytes": 9},
+    }
+    for file, value in {**good, name: content}.items():
+        (unfinished / f"{file}.json").write_text(json.dumps(value))
+    with pytest.raises(InputError, match=rf"{name}\.json is damaged: .*{named}"):
+        finish(plan())
+
+
+@pytest.mark.parametrize("name", ["train-a.txt", "deep/notes.txt"])
+def test_a_folder_with_something_else_is_refused(plan, tmp_path, name):
+    path = tmp_path / "out" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
+    with pytest.raises(FileExistsError, match=name.split("/")[0]):
+        begin(plan())
+    assert path.read_text() == "mine"
+
+
+def test_what_a_killed_process_left_of_other_settings_counts_for_nothing(plan, tmp_path):
+    """It had removed the settings, and not yet what its tasks had finished."""
+    folder = tmp_path / "out" / "unfinished"
+    folder.mkdir(parents=True)
+    (folder / "run-000000.json").write_text("{}")
+    assert begin(plan()) is None
+    assert [path.name for path in folder.iterdir()] == ["settings.json"]

@@ -1,0 +1,165 @@
+"""What reports of predictions consist of, beside scikit-learn's and seqeval's own reports and hand counts."""
+
+import numpy as np
+import pytest
+from seqeval.metrics import classification_report as entity_report
+from sklearn.metrics import classification_report, confusion_matrix, f1_score, roc_auc_score
+
+from albert_tf.tasks.label_report import WORST, label_report, multi_label_report
+from albert_tf.tasks.other_reports import answer_report, describe_tags, number_report, tag_report
+from albert_tf.tasks.records import Answer, QuestionRecord
+
+NAMES = ("precision", "recall", "f1-score", "support")
+
+
+def by_name(report):
+    return {table.name: table for table in report.tables}
+
+
+def inputs(count):
+    return {"where": [f"a.csv:{n}" for n in range(count)], "text": [f"text {n}" for n in range(count)]}
+
+
+def check_labels(table, expected):
+    """The table has the rows of a dict of scikit-learn's, but for `accuracy`."""
+    expected = {name: [row[key] for key in NAMES] for name, row in expected.items() if name != "accuracy"}
+    assert {name: pytest.approx(row) for name, *row in table.rows} == expected
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_one_label_each(count):
+    rng = np.random.default_rng(count)
+    labels, right = ["red", "green", "blue", "unseen"][:count], rng.integers(0, count, 40)
+    scores = rng.dirichlet(np.ones(count), 40).astype(np.float32)
+    predicted = scores.argmax(axis=1)
+    report = label_report(labels, right, predicted, scores, inputs(40))
+    tables, names = by_name(report), np.array(labels)
+    check_labels(tables["labels"], classification_report(names[right], names[predicted], output_dict=True))
+    assert [list(row[1:]) for row in tables["confusion"].rows] == confusion_matrix(right, predicted).tolist()
+    assert [row[0] for row in tables["confusion"].rows] == labels
+    assert ("auc" in report.figures) == (count == 2)
+    if count == 2:
+        assert report.figures["auc"] == pytest.approx(roc_auc_score(right, scores[:, 1]))
+    wrong = [n for n in range(40) if right[n] != predicted[n]]
+    errors = tables["errors"]
+    assert errors.columns == ("where", "text", "label", "prediction", "probability", "probability_of_label")
+    assert {row[0] for row in errors.rows} == {f"a.csv:{n}" for n in wrong}
+    assert [row[-1] for row in errors.rows] == sorted(scores[n, right[n]].item() for n in wrong)
+    first = int(errors.rows[0][1].split()[1])
+    assert errors.rows[0][2:5] == (labels[right[first]], labels[predicted[first]], scores[first].max().item())
+
+
+def test_labels_that_are_nowhere_count_in_no_mean():
+    right, predicted = np.array([0, 0, 1]), np.array([0, 1, 1])
+    scores = np.eye(3, dtype=np.float32)[predicted]
+    tables = by_name(label_report(["a", "b", "c"], right, predicted, scores, inputs(3)))
+    assert [row[0] for row in tables["labels"].rows] == ["a", "b", "macro avg", "weighted avg"]
+    assert tables["labels"].rows[2][3] == pytest.approx(f1_score(right, predicted, average="macro"))
+
+
+def test_one_label_alone_has_no_auc():
+    scores = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)
+    report = label_report(["a", "b"], np.array([0, 0]), np.array([0, 1]), scores, inputs(2))
+    # 0.9 and right, 0.8 and wrong: both are in the bin from 0.8 on.
+    assert report.figures == {"ece": pytest.approx((0.9 + 0.8) / 2 - 1 / 2)}
+
+
+def test_so_many_errors_are_shown():
+    right, scores = np.zeros(WORST + 9, int), np.tile(np.float32([0.1, 0.9]), [WORST + 9, 1])
+    tables = by_name(label_report(["a", "b"], right, right + 1, scores, inputs(WORST + 9)))
+    assert len(tables["errors"].rows) == WORST
+
+
+def test_any_number_of_labels():
+    rng = np.random.default_rng(0)
+    right, scores = rng.random([30, 3]) < 0.4, rng.random([30, 3])
+    right[:, 2] = False
+    scores[:, 2] *= 0.3
+    predicted = scores >= 0.5
+    report = multi_label_report(["a", "b", "c"], right, predicted, scores, inputs(30))
+    tables = by_name(report)
+    expected = classification_report(
+        right[:, :2], predicted[:, :2], target_names=["a", "b"], output_dict=True, zero_division=0
+    )
+    check_labels(tables["labels"], expected)
+    for name, number in (("a", 0), ("b", 1)):
+        counts = confusion_matrix(right[:, number], predicted[:, number]).ravel().tolist()
+        assert (name, *counts) in tables["confusion"].rows
+    assert sum(row[-1] for row in tables["calibration"].rows) == 90
+    wrong = [n for n in range(30) if (right[n] != predicted[n]).any()]
+    losses = -np.log(np.where(right, scores, 1 - scores)).mean(axis=1)
+    assert [row[-1] for row in tables["errors"].rows] == pytest.approx(sorted(losses[wrong])[::-1])
+    alone = multi_label_report(["a"], right[:, :1], predicted[:, :1], scores[:, :1], inputs(30))
+    assert by_name(alone)["labels"].rows[0] == tables["labels"].rows[0]
+    assert by_name(alone)["confusion"].rows == tables["confusion"].rows[:1]
+    nothing = np.zeros([4, 3], bool)
+    assert (
+        by_name(multi_label_report(list("abc"), nothing, nothing, scores[:4], inputs(4)))["labels"].rows == []
+    )
+
+
+def test_numbers_by_hand():
+    report = number_report([1.0, 2.0, 4.0], [1.0, 4.0, 3.0], inputs(3))
+    mean = 7 / 3
+    variance = (1 - mean) ** 2 + (2 - mean) ** 2 + (4 - mean) ** 2
+    assert report.figures == pytest.approx({"rmse": (5 / 3) ** 0.5, "mae": 1.0, "r2": 1 - 5 / variance})
+    tables = by_name(report)
+    assert [row[-1] for row in tables["errors"].rows] == [2.0, -1.0]
+    assert [row[1:] for row in tables["predictions"].rows] == [(1.0, 1.0), (2.0, 4.0), (4.0, 3.0)]
+    assert set(number_report([1.0], [2.0], inputs(1)).figures) == {"rmse", "mae"}
+
+
+def test_kinds_of_entities():
+    right = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-ORG"], ["B-PER"]]
+    predicted = [["B-PER", "I-PER", "O", "B-ORG"], ["O", "B-ORG"], ["O"]]
+    words = [["Ada", "Lovelace", "of", "London"], ["the", "ACM"], ["Grace"]]
+    scores = [np.float32([0.9] * len(tags)) for tags in right]
+    report = tag_report(words, right, predicted, scores, {"where": ["a:1", "a:6", "a:9"]})
+    tables = by_name(report)
+    check_labels(tables["labels"], entity_report(right, predicted, output_dict=True, zero_division=0))
+    assert tables["labels"].rows[2][1:] == (1.0, 0.5, pytest.approx(2 / 3), 2)  # PER: one of two
+    assert tables["errors"].rows == [
+        ("a:1", "Ada Lovelace of London", "LOC: London", "ORG: London"),
+        ("a:9", "Grace", "PER: Grace", ""),
+    ]
+    assert report.figures["ece"] == pytest.approx(0.9 - 5 / 7)
+    grid = {
+        row[0]: dict(zip(tables["confusion"].columns[1:], row[1:], strict=True))
+        for row in tables["confusion"].rows
+    }
+    assert grid["B-LOC"]["B-ORG"] == 1 and grid["B-PER"] == {**dict.fromkeys(grid, 0), "B-PER": 1, "O": 1}
+    nothing = tag_report([["a"]], [["O"]], [["O"]], [np.float32([1])], {"where": ["a:1"]})
+    assert by_name(nothing)["labels"].rows == [] and nothing.figures == {"ece": 0}
+    assert "undefined" in nothing.notes[0]
+
+
+def test_notes_name_the_tags_that_are_of_no_scheme():
+    assert describe_tags(["O", "B-PER", "I-PER"]) == ["entities: parts before types (B-PER, I-PER)"]
+    (mixed,) = describe_tags(["O", "B-PER", "I-PER", "NUM"])
+    assert "'NUM'" in mixed and "one by one" in mixed and "'B-PER'" not in mixed
+    (none,) = describe_tags(["NOUN", "VERB"])
+    assert "'NOUN', 'VERB'" in none and "one by one" in none
+
+
+def test_answers_by_length_and_answerability():
+    long = "word " * 60
+    records = [
+        QuestionRecord(where, "", "Who?", context, tuple(Answer(text, 0) for text in answers), not answers)
+        for where, context, *answers in (
+            ("q1", "Ada wrote it.", "Ada"), ("q2", long, "the old tower", "tower"),
+            ("q3", long), ("q4", long),
+        )
+    ]  # fmt: skip
+    found = ["Ada", "Old tower of London", "", "word"], [0.9, 0.8, 0.7, 0.6]
+    report = answer_report(records, *found, [-2.0, -1.0, 3.0, -0.5])
+    tables = by_name(report)
+    assert tables["answerability"].rows == [
+        ("has an answer", 50.0, pytest.approx(100 * (1 + 2 / 3) / 2), 2), ("has none", 50.0, 50.0, 2),
+    ]  # fmt: skip
+    assert [(row[0], row[-1]) for row in tables["context_length"].rows] == [("0 to 50", 1), ("51 to 100", 3)]
+    assert [(row[0], row[-1]) for row in tables["answer_length"].rows] == [("0 to 1", 2)]
+    assert report.figures["auc"] == 1.0
+    assert report.figures["ece"] == pytest.approx((abs(0.9 - 1) + 0.8 + 0.6) / 3)
+    assert [row[0] for row in tables["errors"].rows] == ["q4", "q2"]
+    first = answer_report(records[:2], *(column[:2] for column in found), None)
+    assert set(first.figures) == {"ece"} and "precision_recall" not in by_name(first)

@@ -5,19 +5,19 @@ B batch, S sequence, P predictions, V vocabulary, E embedding, H hidden, N heads
 G groups. A line that changes a tensor's shape ends with the new shape.
 
 Words, the same everywhere:
-block         the attention or feed-forward half of a layer, which layers share (a block of documents: some
-              that become rows together)
-widths        V, E, H, N and the inner width of a feed-forward block: the same in a run and in the one that
-              its weights come from (`--init_from`), while depth may differ
-run           a training and its run directory: config, vocabulary, checkpoints, logged figures
-step          an update of the weights, of one global batch; also the number of updates done so far
-row           an example in a tensor of several; the rows that fill up a batch have mask and weights of 0
-term          one of a model's losses over a batch: a sum, and the sum of weights to divide it by
-piece         an entry of the vocabulary; an ordinary one is not a control piece, `<unk>` or unused
-part          of a document or a line: one too long to be read whole comes in several
-chunk         consecutive sentences of a document that an example is made of, as one segment or a pair
-tile          a span of whole words, 1 to max_ngram, that is masked whole or not at all
-share         of a corpus: what a run trains on, or holds out, by documents' hashes or by place in each
+block         the attention or feed-forward half of a layer; layers share blocks
+widths        V, E, H, N and the inner width of a feed-forward block. A run has the widths of the run that its
+              weights come from (`--init_from`); its depth may differ
+run           a training and its run directory: config, vocabulary, checkpoints, logged metrics
+step          one update of the weights, by one global batch; also the number of updates done so far
+row           one example in a tensor of several; the rows that fill up a batch have mask and weights of 0
+loss sum      one loss over a batch: the sum of the losses, and the sum of the weights to divide it by
+token         an entry of the vocabulary ("piece" in SentencePiece); an ordinary one is not a control token,
+              `<unk>` or unused
+part          a slice of a document or a line that is too long to be read at once
+chunk         consecutive sentences of a document that make one example, as one segment or a pair
+span          1 to max_ngram whole words, which are masked together or not at all
+split         of a corpus: what a run trains on, or holds out
 shard         one of the TFRecord files of a prepared corpus
 """
 

@@ -112,7 +112,7 @@ def test_a_place_that_cannot_be_written_is_named_as_it_was(tmp_path, monkeypatch
 def run_code(folder, code):
     """The exit status of a process that does this in a folder."""
     imports = "import os, sys\nfrom pathlib import Path\n"
-    imports += "from albert_tf.utils import files\nfrom albert_tf.io import *"
+    imports += "from albert_tf import io as files\nfrom albert_tf.io import *"
     path = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", f"{imports}\n{code}"]
     return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode

@@ -264,14 +264,14 @@ FAULTS = (
         "albert_tf/tasks/squad_metrics.py",
         '_ARTICLES.sub(" ", text.lower().translate(_WITHOUT_PUNCTUATION))',
         "text.lower().translate(_WITHOUT_PUNCTUATION)",
-        ("tests/albert_tf/tasks/metrics",),
+        ("tests/albert_tf/tasks",),
     ),
     Fault(
         "squad: the first annotated answer counts, not the best",
         "albert_tf/tasks/squad_metrics.py",
         "exact, f1 = map(max, zip(*scores, strict=True))",
         "exact, f1 = scores[0]",
-        ("tests/albert_tf/tasks/metrics",),
+        ("tests/albert_tf/tasks",),
     ),
     Fault(
         "loop: the best checkpoint is deleted with the old ones",

@@ -48,14 +48,14 @@ class NetworkModel(keras.Model):
         self.fused = fused
         self.built = True  # counting, summary and loading need no first call
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """As `call`, also of inputs that are a list or tuple, in the order of the dict."""
-        if isinstance(inputs, list | tuple):
-            names = self.inputs_in_order
-            if len(inputs) > len(names):
-                raise InputError(f"inputs are a list of {len(inputs)}: there are {', '.join(names)}")
-            inputs = dict(zip(names, inputs, strict=False))
-        return super().__call__(inputs, *args, **kwargs)
+    def name_inputs(self, inputs: Any) -> ModelInputs:
+        """Inputs by name: a dict as it is, a list or tuple in the order of `inputs_in_order`."""
+        if not isinstance(inputs, list | tuple):
+            return inputs
+        names = self.inputs_in_order
+        if len(inputs) > len(names):
+            raise InputError(f"inputs are a list of {len(inputs)}: there are {', '.join(names)}")
+        return dict(zip(names, inputs, strict=False))
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of `from_config` for the same, untrained model."""
@@ -135,6 +135,7 @@ class AlbertEncoder(NetworkModel):
             is outside the vocabulary. Neither an accelerator nor code that XLA compiled can raise that:
             such an id has an embedding of zeros there, or under XLA that of the nearest id.
         """
+        inputs = self.name_inputs(inputs)
         plan = sharing_plan(with_num_layers(self.config, num_hidden_layers))
         seeds = self._dropout_seeds(seed, len(plan)) if training else None
         embedding_output, mask, x, tokens = self.first_states(inputs, seeds and seeds[0])

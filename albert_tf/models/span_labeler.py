@@ -160,6 +160,7 @@ class AlbertSpanLabeler(TaskModel):
           float32 `start_logits` and `end_logits` [B, S], padding included; with answerability what
           `AnswerableSpan.call` returns: answers may be in the context and, where there is none, at [CLS].
         """
+        inputs = self.name_inputs(inputs)
         if self.answerability:
             return super().call(inputs, training, seed)
         # The simple head has no dropout, as in google-research/albert.

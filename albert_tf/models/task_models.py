@@ -42,6 +42,7 @@ class TaskModel(NetworkModel):
         Arguments and errors are those of `AlbertEncoder.call`. Dropout is also that of the head
         (`classifier_dropout_prob`); the seeds of both are independent.
         """
+        inputs = self.name_inputs(inputs)
         encoder_seed, head_seed = head_seeds(training, seed)
         outputs = self.encoder(inputs, training=training, seed=encoder_seed)
         return self.head(inputs, outputs, head_seed)
@@ -96,6 +97,7 @@ class AlbertPretrainer(TaskModel):
           The encoder's dict, `mlm_logits` float32 [B, P, V] where `masked_lm_positions` [B, P] is among the
           inputs, and `sop_logits` or `nsp_logits` float32 [B, 2].
         """
+        inputs = self.name_inputs(inputs)
         outputs = dict(
             self.encoder(inputs, training=training, seed=seed, num_hidden_layers=num_hidden_layers)
         )
@@ -266,6 +268,7 @@ class AlbertMultipleChoice(PooledModel):
         self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
     ) -> dict[str, Any]:
         """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
+        inputs = self.name_inputs(inputs)
         flat = self._rows(inputs)
         if TOKEN_PLACES in inputs:  # the same places row by row
             flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]

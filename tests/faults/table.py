@@ -220,8 +220,8 @@ FAULTS = (
     Fault(
         "updates: gradients are clipped before replicas are summed",
         "albert_tf/training/train_step.py",
-        'terms, gradients = replica.all_reduce("SUM", sum_over(gradients_of, self.accumulate))',
-        "terms, gradients = sum_over(gradients_of, self.accumulate)",
+        'terms, gradients = replica.all_reduce("SUM", sums)',
+        "terms, gradients = sums",
         UPDATES,
     ),
     Fault(

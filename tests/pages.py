@@ -47,7 +47,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def blocks_of(page: str, text: str) -> list[Block]:
-    """The blocks of a text in Markdown, in reading order."""
+    """The blocks of a text in Markdown, in reading order; diagrams are left out."""
     found = []
     heading = ""
     for part in _PART.finditer(text):
@@ -56,7 +56,7 @@ def blocks_of(page: str, text: str) -> list[Block]:
         elif part["indented"]:
             inside = textwrap.dedent(part["indented"]).strip()
             found.append(Block(page, heading, "json" if inside.startswith(("{", "[{")) else "shell", inside))
-        else:
+        elif part["language"] != "mermaid":
             found.append(Block(page, heading, part["language"], part["fenced"]))
     return found
 

@@ -24,6 +24,7 @@ from albert_tf.io import (
     json_text,
     naming_path,
     new_directory,
+    path_exists,
     read_local_bytes,
     sync,
 )
@@ -89,7 +90,9 @@ def join(folder: PathLike, *names: str) -> str:
 
 
 def exists(path: str) -> bool:
-    """True if there is a file or a folder."""
+    """True if there is a file or a folder; errors are those of `path_exists`."""
+    if is_local(path):
+        return path_exists(path)
     try:
         return tf.io.gfile.exists(path)
     except tf.errors.UnimplementedError:  # an address of TF Hub, for one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ctypes
 import errno
@@ -219,6 +220,17 @@ def read_local_json(path: Path) -> dict[str, Any]:
     return json_object(read_local_bytes(path), path)
 
 
+def path_exists(path: str | os.PathLike[str]) -> bool:
+    """True if there is a file or a folder; an OSError where nobody can tell, as of links in a loop."""
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the latter of a NUL in a name
+        return False
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be read: {error.strerror}", os.fspath(path)) from error
+    return True
+
+
 def read_local_bytes(path: str | os.PathLike[str]) -> bytes:
     """The content of a file; an OSError names the file also where `read` fails, as of a bad disk."""
     with Path(path).open("rb") as file:
@@ -242,11 +254,22 @@ def json_object(content: bytes, path: str | os.PathLike[str], *, is_data: bool =
 def parse_json(content: bytes, path: str | os.PathLike[str], *, is_data: bool = False) -> Any:
     """The value in the content of a JSON file; errors are those of `json_object`."""
     try:
-        value = json.loads(content.decode())
+        value = json.loads(content.decode(), object_pairs_hook=None if is_data else _unique_keys)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON: {error}") from error
     check_json(value, os.fspath(path), is_data=is_data)
     return value
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of the pairs in a JSON text; an InputError if a key is there twice."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        key, count = collections.Counter(key for key, _ in pairs).most_common(1)[0]
+        raise InputError(f"the key {shorten(key)} is there {count} times: leave one")
+    return values
 
 
 @contextlib.contextmanager

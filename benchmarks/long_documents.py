@@ -94,7 +94,8 @@ def measured(run: Path, records: list) -> tuple[float, float]:
     started = time.perf_counter()
     trained.predicted(records)
     took = time.perf_counter() - started
-    return trained.task.metrics(records, predictions)["accuracy"], 1000 * took / len(records)
+    metrics = trained.task.kind(trained.entries).metrics(records, predictions)
+    return metrics["accuracy"], 1000 * took / len(records)
 
 
 if __name__ == "__main__":

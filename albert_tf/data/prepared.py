@@ -21,6 +21,7 @@ from albert_tf.errors import (
     make_object_check,
     shorten,
 )
+from albert_tf.filesystem import exists
 from albert_tf.io import json_object
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
@@ -83,7 +84,7 @@ def prepared_files(folder: str, split: str) -> list[str]:
     names = [name for name in read_stats(folder)["shards"] if name.split("-")[0] == split]
     files = [os.path.join(folder, name) for name in names]  # noqa: PTH118, which may be of any filesystem
     for file in files:
-        if not tf.io.gfile.exists(file):
+        if not exists(file):
             raise FileNotFoundError(
                 f"{file} is missing: the same command of `albert-tf prepare` makes it again"
             )
@@ -103,6 +104,8 @@ def check_prepared(folder: str, files: Iterable[str], tokenizer: TextTokenizer) 
                 "or prepare the text again"
             )
     for file in files:
+        if tf.io.gfile.isdir(file):
+            raise IsADirectoryError(f"{file} is a folder: the shard must be a file: copy it again")
         size = tf.io.gfile.stat(file).length
         expected = stats["shards"].get(os.path.basename(file), {}).get(BYTES_FEATURE, size)  # noqa: PTH119
         if size != expected:

@@ -45,7 +45,8 @@ class Evaluation(NamedTuple):
         """`step` and `examples`, what was evaluated, and the task's metrics."""
         predictions = {name: (self.sets[name], found.predictions) for name, found in self.predicted.items()}
         examples = sum(map(len, self.sets.values()))
-        metrics = set_metrics(self.trained.task, predictions)
+        task = self.trained.task
+        metrics = set_metrics(task, task.kind(self.trained.entries), predictions)
         return {"step": self.trained.step, "examples": examples, **metrics}
 
     def report(self, run: PathLike) -> Report:

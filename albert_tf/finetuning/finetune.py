@@ -295,7 +295,7 @@ def dev_metrics(
     """
     found = {name: predict(examples) for name, examples in data.dev.items()}
     predicted = {name: (data.dev[name].records, said.predictions) for name, said in found.items()}
-    figures = {**mean_loss(found.values()), **set_metrics(data.task, predicted)}
+    figures = {**mean_loss(found.values()), **set_metrics(data.task, data.kind, predicted)}
     if metric not in figures:
         records, predictions = (
             list(itertools.chain(*part)) for part in zip(*predicted.values(), strict=True)

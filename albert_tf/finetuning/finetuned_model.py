@@ -15,13 +15,15 @@ from tqdm import tqdm
 
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, POLICIES, ROWS, Tensors
-from albert_tf.errors import InputError, check_range
+from albert_tf.errors import InputError, check_choice, check_range
+from albert_tf.filesystem import join
 from albert_tf.finetuning.task_table import TASK_SPECS, TaskSpec, find_task_spec
 from albert_tf.io import PathLike
 from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.loss_sums import LossSum
 from albert_tf.models.padding import skip_padding
 from albert_tf.runs.load_save import check_finite, load, open_run
+from albert_tf.runs.run_directory import TASK_FILE
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import few_lengths, task_batches
 from albert_tf.tasks.columns import Columns
@@ -178,6 +180,7 @@ def run_task(entries: Mapping[str, Any], run: PathLike, asked: str | None = None
     A run that names none, such as one converted from Hugging Face, is of own data for its head. An InputError
     names the run if it is not fine-tuned, or for another task.
     """
+    check_task_kind(entries, run)
     there = entries.get("task", _own_task(entries))
     if there not in TASK_SPECS and "task" not in entries:
         remedy = f"fine-tune it first (`albert-tf finetune --init_from {os.fspath(run)} …`)"
@@ -186,6 +189,16 @@ def run_task(entries: Mapping[str, Any], run: PathLike, asked: str | None = None
     if name != there and find_task_spec(name).trained_as != there:
         raise InputError(f"{os.fspath(run)} is fine-tuned for {there} and not for {name}: name a run that is")
     return name
+
+
+def check_task_kind(entries: Mapping[str, Any], run: PathLike) -> None:
+    """InputError if the model in a run's task.json has no head for the task that is named there."""
+    if {"task", "model"} <= entries.keys():
+        kind, name = create_task(entries), f"{join(run, TASK_FILE)}: task"
+        check_choice(name, entries["task"], TASK_SPECS)
+        if TASK_SPECS[entries["task"]].kind is not type(kind):
+            what = f"does not fit model={entries['model']!r}, which is for {kind.name}"
+            raise InputError(f"{name}={entries['task']!r} {what}: correct it")
 
 
 def _own_task(entries: Mapping[str, Any]) -> str | None:

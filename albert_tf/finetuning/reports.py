@@ -26,6 +26,7 @@ from albert_tf.runs.run_directory import BEST_KEY, RunDirectory
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.formats import Records
+from albert_tf.tasks.metrics import find_scheme
 from albert_tf.tasks.other_reports import describe_tags
 from albert_tf.tasks.records import TextRecord, label_of, scores, tags_of
 from albert_tf.tasks.regression import Regression
@@ -47,7 +48,7 @@ def describe_data(task: TaskSpec, sets: Splits) -> list[str]:
     if task.kind is Tagging:
         counts = collections.Counter(tag for record in sets.labelled for tag in tags_of(record))
         tags = join_words(f"{shorten(tag)} ({count})" for tag, count in counts.most_common())
-        return [f"tags: {tags}", *describe_tags(counts)]
+        return [f"tags: {tags}", *describe_tags(counts, find_scheme(counts))]
     rows = [record for record in sets.train if isinstance(record, TextRecord)]
     if not rows:
         return []
@@ -127,7 +128,8 @@ def baseline_warning(
         return []
     (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
     always = Prediction(label, np.ones(1, np.float32))
-    baseline = set_metrics(task, {name: (rows, [always] * len(rows)) for name, rows in dev.items()})
+    said = {name: (rows, [always] * len(rows)) for name, rows in dev.items()}
+    baseline = set_metrics(task, task.kind(task.options), said)
     metric = best_by if best_by in baseline else task.best_metric
     value, there = figures.get(metric), baseline.get(metric)
     if value is None or there is None or value > there:
@@ -196,7 +198,8 @@ def _figures(trained: FinetunedModel, sets: Mapping[str, Records], batch_size: i
     started = time.perf_counter()
     found = {name: predicted(records) for name, records in sets.items()}
     seconds = time.perf_counter() - started
-    metrics = set_metrics(trained.task, {name: (sets[name], x.predictions) for name, x in found.items()})
+    predictions = {name: (sets[name], x.predictions) for name, x in found.items()}
+    metrics = set_metrics(trained.task, kind, predictions)
     examples, depth = sum(map(len, sets.values())), trained.model.config.num_hidden_layers
     layers = sum(len(sets[name]) * depth if x.layers is None else x.layers.sum() for name, x in found.items())
     return {**metrics, "layers": layers / examples, MILLISECONDS: 1000 * seconds / examples}

@@ -26,7 +26,7 @@ from albert_tf.tasks.squad_files import squad_format
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import FinetuningTask
 
-Metrics = Callable[[Records, Sequence[Any]], dict[str, float]]
+Metrics = Callable[[FinetuningTask, Records, Sequence[Any]], dict[str, float]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TaskSpec:
 
     kind: type[FinetuningTask]
     format: DataFormat
-    metrics: Metrics  # of records and their predictions, fractions or per cent by name
+    metrics: Metrics  # of a model's task, records and their predictions: fractions or per cent by name
     metric_names: tuple[str, ...]  # of a set; the first decides on the best step
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `FinetunedKind.model_config`
     trained_as: str | None = None  # the task of the runs that predict for this one; None: the same
@@ -97,12 +97,14 @@ def task_entries(
     return entries
 
 
-def set_metrics(task: TaskSpec, predicted: Mapping[str, tuple[Records, Sequence[Any]]]) -> dict[str, float]:
-    """Metrics of records and predictions by set; names of those of `dev_matched` end in `_matched`."""
+def set_metrics(
+    task: TaskSpec, kind: FinetuningTask, predicted: Mapping[str, tuple[Records, Sequence[Any]]]
+) -> dict[str, float]:
+    """Metrics by set, as a model's task scores them; names of those of `dev_matched` end in `_matched`."""
     return {
         _of_set(metric, name): value
         for name, (records, predictions) in predicted.items()
-        for metric, value in task.metrics(records, predictions).items()
+        for metric, value in task.metrics(kind, records, predictions).items()
     }
 
 

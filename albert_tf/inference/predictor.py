@@ -16,6 +16,7 @@ from albert_tf.constants import POLICIES
 from albert_tf.conversion import init_from as starts
 from albert_tf.errors import InputError
 from albert_tf.filesystem import literal_path
+from albert_tf.finetuning.finetuned_model import check_task_kind
 from albert_tf.io import json_object
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.models.early_exit import check_patience
@@ -73,6 +74,7 @@ def load_predictor(
     """
     run = best_run(starts.resolve_run(source))
     start = starts.init_from_run(run)
+    check_task_kind(run.task, run)
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)
     tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)

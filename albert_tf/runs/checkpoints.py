@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError, Missing, exists_already, shorten, system_error
-from albert_tf.filesystem import join, list_entries, literal_path, remove_unfinished, write_together
+from albert_tf.filesystem import exists, join, list_entries, literal_path, remove_unfinished, write_together
 from albert_tf.io import PathLike
 
 # What TensorFlow raises where a checkpoint is damaged, unreadable, or does not fit what is to be restored.
@@ -93,7 +93,7 @@ def open_checkpoint(prefix: str | os.PathLike[str]) -> CheckpointTensors:
       InputError, OSError: as `naming_damage`; reading a tensor raises them, too.
     """
     prefix = os.fspath(prefix)
-    if not tf.io.gfile.exists(f"{prefix}.index"):
+    if not exists(f"{prefix}.index"):
         raise Missing(f"{prefix}.index is missing: no checkpoint there")
     with naming_damage(prefix):
         # tf.train.load_checkpoint takes a prefix on some filesystems for a folder.

@@ -239,10 +239,9 @@ class Classification(TextTask):
         chosen = int(scores.argmax() if self.threshold is None else scores[1] >= self.threshold)
         return Prediction(self.labels[chosen], scores, chosen)
 
-    @classmethod
-    def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
+    def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and the mean of the labels' F1 scores as `f1`."""
-        return label_metrics(accuracy=accuracy, f1=f1)(records, predictions)
+        return label_metrics(accuracy=accuracy, f1=f1)(self, records, predictions)
 
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`label_report` of the texts."""
@@ -292,10 +291,14 @@ def most_likely(outputs: Arrays) -> list[dict[str, Any]]:
     return [{"label": labels[number].decode(), "score": float(scores[number])} for number in order]
 
 
-def label_metrics(**functions: Metric) -> Callable[[TextRecords, Sequence[Prediction]], dict[str, float]]:
-    """A function from records and predictions to metrics of their labels."""
+def label_metrics(
+    **functions: Metric,
+) -> Callable[[FinetuningTask, TextRecords, Sequence[Prediction]], dict[str, float]]:
+    """A function from a task, records and predictions to metrics of their labels."""
 
-    def metrics(records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
+    def metrics(
+        _: FinetuningTask, records: TextRecords, predictions: Sequence[Prediction]
+    ) -> dict[str, float]:
         right = [label_of(record) for record in records]
         predicted = [same_label(found.value) for found in predictions]
         return {name: function(right, predicted) for name, function in functions.items()}

@@ -123,15 +123,15 @@ def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
     }
 
 
-def entity_scores(right: Tags, predicted: Tags) -> dict[str, float]:
+def entity_scores(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, float]:
     """`precision`, `recall` and `f1` of entities, which count where their words and their type are right.
 
-    Tags are those of each sentence, in any scheme of `find_scheme`; without one each word is an entity. Where
-    no word is right to have an entity, f1 and recall are NaN, and so is precision where none is predicted.
+    Where no word is right to have an entity, f1 and recall are NaN, and so is precision where none is
+    predicted.
     """
     from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
 
-    both = read_tags(right, predicted)
+    both = [read_tags(sentences, scheme) for sentences in (right, predicted)]
     precision, recall, score, _ = precision_recall_fscore_support(*both, average="micro", zero_division=0)
     has_right, has_predicted = (any(tag != "O" for tags in sentences for tag in tags) for sentences in both)
     return {
@@ -141,22 +141,21 @@ def entity_scores(right: Tags, predicted: Tags) -> dict[str, float]:
     }
 
 
-def entity_spans(tags: Sequence[str], scheme: TagScheme | None = None) -> list[tuple[str, int, int]]:
-    """Entities of a sentence: label, first word, the one after the last; None is the scheme of its own tags.
+def entity_spans(tags: Sequence[str], scheme: TagScheme) -> list[tuple[str, int, int]]:
+    """Entities of a sentence: label, first word, the one after the last.
 
-    >>> entity_spans(["B-PER", "I-PER", "B-PER", "O", "I-LOC", "NOUN", "NOUN"])
+    >>> entity_spans(["B-PER", "I-PER", "B-PER", "O", "I-LOC", "NOUN", "NOUN"], PREFIXES)
     [('PER', 0, 2), ('PER', 2, 3), ('LOC', 4, 5), ('NOUN', 5, 6), ('NOUN', 6, 7)]
     """
     from seqeval.metrics.sequence_labeling import get_entities
 
-    known = list(map((scheme or find_scheme(tags)).read_tag, tags))
+    (known,) = read_tags([tags], scheme)
     return [(label, first, last + 1) for label, first, last in get_entities(known)]
 
 
-def read_tags(*sides: Tags) -> list[list[list[str]]]:
-    """Tags of sentences as seqeval has them, those of each side in the scheme of all."""
-    scheme = find_scheme(tag for sentences in sides for tags in sentences for tag in tags)
-    return [[list(map(scheme.read_tag, tags)) for tags in sentences] for sentences in sides]
+def read_tags(sentences: Tags, scheme: TagScheme) -> list[list[str]]:
+    """Tags of sentences as seqeval has them."""
+    return [list(map(scheme.read_tag, tags)) for tags in sentences]
 
 
 BINS = 10  # of probabilities, of equal width

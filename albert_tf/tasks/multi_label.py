@@ -65,8 +65,7 @@ class MultiLabel(TextTask):
         chosen = np.flatnonzero(scores >= self.threshold)
         return Prediction(tuple(self.labels[number] for number in chosen.tolist()), scores, chosen)
 
-    @classmethod
-    def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
+    def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`micro_f1`, `macro_f1`, and the share of texts with all labels right as `accuracy`."""
         predicted = [tuple(map(same_label, found.value)) for found in predictions]
         return multi_label_scores([label_set(record) for record in records], predicted)

@@ -165,8 +165,7 @@ class MultipleChoice(FinetuningTask):
         """The likeliest option of each question."""
         return [Prediction(int(row.argmax()), row) for row in outputs["scores"]]
 
-    @classmethod
-    def metrics(cls, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
+    def metrics(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` of the groups that there are."""
         right = np.array([_right_option(record) for record in records])
         predicted = np.array([found.value for found in predictions])

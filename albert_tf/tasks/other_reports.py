@@ -14,9 +14,9 @@ from albert_tf.tasks.label_report import ShownInputs, confusion, table_of_labels
 from albert_tf.tasks.metrics import (
     SINGLE_WORDS,
     Tags,
+    TagScheme,
     calibration,
     entity_spans,
-    find_scheme,
     precision_recall,
     read_tags,
 )
@@ -141,7 +141,12 @@ MAX_KINDS = 30  # of tags in a picture, the most frequent of more
 
 
 def tag_report(
-    words: Tags, right: Tags, predicted: Tags, scores: Sequence[np.ndarray], inputs: ShownInputs
+    words: Tags,
+    right: Tags,
+    predicted: Tags,
+    scores: Sequence[np.ndarray],
+    inputs: ShownInputs,
+    scheme: TagScheme,
 ) -> Report:
     """The report of sentences whose words are tagged.
 
@@ -151,6 +156,7 @@ def tag_report(
       predicted: the same.
       scores: probabilities of the predicted tags.
       inputs: columns of the table of errors.
+      scheme: of the model's tags.
     Returns:
       `ece` of words; tables of the kinds of entities, of which tag is taken for which, of calibration, and of
       sentences with entities that are missed or wrong, those of most of them first.
@@ -159,7 +165,6 @@ def tag_report(
     is_right = [one == other for one, other in zip(*of_words, strict=True)]
     error, reliability = calibration(np.concatenate(scores) if scores else [], is_right)
     common = [tag for tag, _ in collections.Counter(of_words[0] + of_words[1]).most_common(MAX_KINDS)]
-    scheme = find_scheme(of_words[0] + of_words[1])
     found = [[set(entity_spans(tags, scheme)) for tags in sentences] for sentences in (right, predicted)]
     wrong = [(one - other, other - one) for one, other in zip(*found, strict=True)]
     numbers = [len(missed) + len(made_up) for missed, made_up in wrong]
@@ -171,19 +176,17 @@ def tag_report(
         "wrong": [_listed(sentence, other) for sentence, (_, other) in zip(words, wrong, strict=True)],
     }
     tables = [
-        _entity_table(right, predicted),
+        _entity_table(right, predicted, scheme),
         confusion(of_words[0], of_words[1], common, common),
         reliability,
         worst_errors(order, columns),
     ]
-    return Report({"ece": error}, tables, describe_tags(of_words[0]))
+    return Report({"ece": error}, tables, describe_tags(of_words[0], scheme))
 
 
-def describe_tags(tags: Iterable[str]) -> list[str]:
+def describe_tags(tags: Iterable[str], scheme: TagScheme) -> list[str]:
     """Lines about the right tags of all words: the scheme that they are read in, and a lack of entities."""
-    tags = set(tags)
-    scheme = find_scheme(tags)
-    names = sorted(tag for tag in tags if scheme.read_tag(tag) != "O")
+    names = sorted(tag for tag in set(tags) if scheme.read_tag(tag) != "O")
     if not names:
         return ["no word has a tag other than O: f1 and recall of entities are undefined"]
     if scheme == SINGLE_WORDS:
@@ -194,11 +197,11 @@ def describe_tags(tags: Iterable[str]) -> list[str]:
     return [f"entities: {scheme.name}{singles}"]
 
 
-def _entity_table(right: Tags, predicted: Tags) -> ReportTable:
+def _entity_table(right: Tags, predicted: Tags, scheme: TagScheme) -> ReportTable:
     """Precision, recall, F1 and support of each kind of entity, as `entity_scores` counts them."""
     from seqeval.metrics import classification_report
 
-    both = read_tags(right, predicted)
+    both = [read_tags(sentences, scheme) for sentences in (right, predicted)]
     if all(tag == "O" for tags in both[0] + both[1] for tag in tags):  # seqeval fails without any
         return table_of_labels("Entities", [])
     found = classification_report(*both, output_dict=True, zero_division=0)

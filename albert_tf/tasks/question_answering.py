@@ -264,8 +264,7 @@ class QuestionAnswering(FinetuningTask):
         """Tokens of an input with the longest question and one token of a context."""
         return self.settings.max_query_length + input_format.num_special_tokens(2) + 1
 
-    @classmethod
-    def metrics(cls, records: QuestionRecords, predictions: Sequence[AnswerPrediction]) -> dict[str, float]:
+    def metrics(self, records: QuestionRecords, predictions: Sequence[AnswerPrediction]) -> dict[str, float]:
         """Those of SQuAD's scripts, in per cent; with null odds also the best of all thresholds."""
         pairs = list(zip(records, predictions, strict=True))
         questions = [(record.id, [answer.text for answer in record.answers]) for record in records]

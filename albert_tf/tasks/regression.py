@@ -45,8 +45,7 @@ class Regression(TextTask):
         """The number."""
         return Prediction(scores, scores)
 
-    @classmethod
-    def metrics(cls, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
+    def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
         return correlations(scores(records), [float(found.value) for found in predictions])
 

@@ -126,7 +126,7 @@ class Tagging(FinetuningTask):
         super().__init__(config)
         self.words: str = config.get("words", SPACE_WORDS)  # of plain text
         check_choice("words", self.words, WORDS)
-        self.scheme = find_scheme(self.labels) if self.labels else None
+        self.scheme = find_scheme(self.labels)
 
     @classmethod
     def model_config(cls, records: TaggedRecords) -> dict[str, Any]:
@@ -180,18 +180,18 @@ class Tagging(FinetuningTask):
         scores = np.array([entity["score"] for entity in entities])
         return Prediction(entities, scores, np.arange(len(entities)))
 
-    @classmethod
-    def metrics(cls, records: TaggedRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
+    def metrics(self, records: TaggedRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, and the `accuracy` of words' tags."""
         right, predicted = [tags_of(record) for record in records], [found.value for found in predictions]
         of_words = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
-        return {**entity_scores(right, predicted), "accuracy": accuracy(*of_words)}
+        return {**entity_scores(right, predicted, self.scheme), "accuracy": accuracy(*of_words)}
 
     def report(self, records: TaggedRecords, predictions: Sequence[Prediction]) -> Report:
         """`tag_report` of the sentences."""
         words, right = [record.words for record in records], [tags_of(record) for record in records]
         predicted, scores = ([getattr(found, name) for found in predictions] for name in ("value", "scores"))
-        return tag_report(words, right, predicted, scores, {"where": [record.where for record in records]})
+        where = {"where": [record.where for record in records]}
+        return tag_report(words, right, predicted, scores, where, self.scheme)
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`tag`: from `text` string [B] of any length to a tag for each of its words; `tag_words` of `words`.

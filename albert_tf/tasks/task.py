@@ -174,9 +174,8 @@ class FinetuningTask(Task):
 
         return LossFn(tuple(losses), terms, weights)
 
-    @classmethod
     @abc.abstractmethod
-    def metrics(cls, records: Records, predictions: Sequence[Any]) -> dict[str, float]:
+    def metrics(self, records: Records, predictions: Sequence[Any]) -> dict[str, float]:
         """Metrics of predictions for labelled records."""
 
     @abc.abstractmethod

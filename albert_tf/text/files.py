@@ -18,6 +18,7 @@ from typing import IO, Any, cast
 import tensorflow as tf
 
 from albert_tf.errors import InputError, check_count, make_check, make_list_check, make_object_check
+from albert_tf.filesystem import exists
 
 Paths = str | os.PathLike | Iterable[str | os.PathLike]
 
@@ -37,13 +38,14 @@ def matched_paths(inputs: Paths) -> list[str]:
 
     Raises:
       FileNotFoundError: a path does not exist, a glob matches nothing, or the list is empty.
+      OSError: a path cannot be read.
     """
     patterns = path_list(inputs)
     if not patterns:
         raise FileNotFoundError("no input files: an empty list was given")
     paths: list[str] = []
     for pattern in patterns:
-        found = [pattern] if tf.io.gfile.exists(pattern) else sorted(tf.io.gfile.glob(pattern))
+        found = [pattern] if exists(pattern) else sorted(tf.io.gfile.glob(pattern))
         if not found:
             raise FileNotFoundError(f"{pattern}: no such file or glob: correct the path")
         # TensorFlow finds ./text.txt where text.* is asked for.

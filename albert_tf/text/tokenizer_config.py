@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError, Missing, check_choice, check_type
-from albert_tf.io import PathLike, read_local_bytes, read_local_json, write_local_json
+from albert_tf.io import PathLike, path_exists, read_local_bytes, read_local_json, write_local_json
 
 # Of a run directory, and of exported modules.
 TOKENIZER_FILE = "tokenizer.json"
@@ -127,7 +127,7 @@ def read_vocabulary(vocabulary: PathLike, kind: str | None = None) -> dict[str, 
     for name, file in files.items():
         if file.is_dir():
             raise InputError(f"{file} is a folder: name the vocabulary in it, such as {file / name}")
-        if not file.is_file():
+        if not path_exists(file):
             raise Missing(f"{file}: no such vocabulary file; `albert-tf vocab` trains one")
     return {name: read_local_bytes(file) for name, file in files.items()}
 

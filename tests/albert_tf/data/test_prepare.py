@@ -259,6 +259,10 @@ def test_shards_that_are_lost_or_cut_off_between_two_records(copied, prepared, s
         with pytest.raises(InputError, match=rf"{shard.name} is damaged or cut off"):
             albert_tf.pretraining_dataset(inputs, tiny_vocabulary)
     shard.unlink()
+    shard.mkdir()
+    with pytest.raises(IsADirectoryError, match=rf"{shard.name} is a folder"):
+        albert_tf.pretraining_dataset(copied, tiny_vocabulary)
+    shard.rmdir()
     with pytest.raises(FileNotFoundError, match=rf"{shard.name} is missing"):
         albert_tf.pretraining_dataset(copied, tiny_vocabulary)
     start()

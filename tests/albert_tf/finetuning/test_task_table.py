@@ -91,7 +91,9 @@ def test_every_task_has_what_it_needs(name, labelled):
     assert set(MODELS[entries["model"]].arguments) <= set(entries)
     assert type(create_task(entries)) is task.kind
     metrics = set_metrics(
-        task, {task.format.dev[0] if task.format.is_folder else "eval": (records, right(name, records))}
+        task,
+        create_task(entries),
+        {task.format.dev[0] if task.format.is_folder else "eval": (records, right(name, records))},
     )
     assert metrics[task.best_metric] == pytest.approx(100 if name.startswith("squad") else 1)
     assert set(metrics) == FIGURES.get(name, set(metrics))

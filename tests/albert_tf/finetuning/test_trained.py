@@ -48,6 +48,10 @@ def test_tasks_of_runs(run):
     for model in ({"model": "pretrainer", "sentence_objective": "sop"}, {"model": "encoder"}):
         with pytest.raises(InputError, match=r"^here/run is pre-trained only: .*--init_from here/run "):
             run_task(model, "here/run")
+    with pytest.raises(
+        InputError, match=r"^here/run/task\.json: task='mnli' does not fit model='span_labeler'"
+    ):
+        run_task({"task": "mnli", "model": "span_labeler"}, "here/run")
     assert run_task({"task": "mnli"}, "run", "ax") == "ax"
     assert run_task({"task": "mnli"}, "run") == run_task({"task": "mnli"}, "run", "mnli") == "mnli"
 

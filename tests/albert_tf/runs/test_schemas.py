@@ -53,14 +53,15 @@ def written(classifier):
     ("key", "value"),
     [
         *(("labels", value) for value in (["neg"], None, "ab", ["a", "a"], ["a", 1], {"a": 1, "b": 2}, [])),
-        *(("labels", value) for value in ([["a"], ["b"]], ["a", None], ["a", "b", "c"])),
+        *(("labels", value) for value in ([["a"], ["b"]], ["a", None], ["a", "b", "c"], ["a", ""])),
         *(("seq_length", value) for value in ("x", 0, -1, 16.5, True, None, 10**50, 65)),
         *(("threshold", value) for value in (2, -0.1, "0.5", None, True, [0.5])),
         *(("num_labels", value) for value in ("2", 0, None, 2.0, [2], 3)),
         *(("model", value) for value in (5, None, ["classifier"], "oracle")),
         *(("columns", value) for value in (5, {"text": 1}, {"label": "a"}, {"text": "a", "txt": "b"})),
         *(("long", value) for value in ("all", 5)),
-        *(("task", 5), ("best_by", []), ("multi_label", "yes"), ("multi_label", 1)),
+        *(("task", value) for value in (5, "tagging", "squad-v2.0", "multi_label", "sts-b", "oracle")),
+        *(("best_by", []), ("multi_label", "yes"), ("multi_label", 1)),
         *(("takes_pairs", None), ("early_exit", "no"), ("pooling", "max"), ("doc_stride", 0)),
     ],
 )
@@ -68,6 +69,15 @@ def test_a_value_of_task_json_is_named(written, classifier, key, value):
     task = json.loads((classifier / "task.json").read_text())
     run = written("task.json", {**task, key: value})
     with pytest.raises(InputError, match=rf"^{re.escape(str(run))}/task\.json: .*{key}"):
+        pipeline(run)
+
+
+@pytest.mark.parametrize("name", ["task.json", "config.json", "tokenizer.json"])
+def test_a_key_that_is_there_twice_is_named(written, classifier, name):
+    text = (classifier / name).read_text()
+    key = next(iter(json.loads(text)))
+    run = written(name, text.replace("{", f'{{"{key}": 1,', 1))
+    with pytest.raises(InputError, match=rf"^{re.escape(str(run))}/{name}: the key '{key}' is there 2 times"):
         pipeline(run)
 
 

@@ -21,6 +21,9 @@ from albert_tf.tasks.metrics import (
     find_scheme,
     matthews_correlation,
 )
+from albert_tf.tasks.records import TaggedRecord
+from albert_tf.tasks.tagging import Tagging
+from albert_tf.tasks.task import Prediction
 
 # Right and predicted: 3 true positives, 1 false negative, 2 false positives, 4 true negatives.
 RIGHT = list("1111000000")
@@ -54,8 +57,18 @@ def test_what_does_not_vary_has_no_correlation():
         assert correlations(*pair) == {"pearson": 0, "spearman": 0}
 
 
+def scored(right, predicted):
+    """Scores in the scheme of all tags there are."""
+    return entity_scores(right, predicted, find_scheme(itertools.chain(*right, *predicted)))
+
+
+def spans_of(tags):
+    """Entities in the scheme of a sentence's own tags."""
+    return entity_spans(tags, find_scheme(tags))
+
+
 def entities(right, predicted):
-    scores = entity_scores([line.split() for line in right], [line.split() for line in predicted])
+    scores = scored([line.split() for line in right], [line.split() for line in predicted])
     return tuple(round(scores[name], 4) for name in ("precision", "recall", "f1"))
 
 
@@ -88,15 +101,13 @@ def test_spans_are_the_entities_that_are_counted(parts):
     random = np.random.default_rng(0)
     for _ in range(100):
         one, other = ([str(tag) for tag in random.choice(tags, 3)] for _ in range(2))
-        spans = [set(entity_spans(sentence)) for sentence in (one, other)]
+        spans = [set(entity_spans(sentence, PREFIXES)) for sentence in (one, other)]
         expected = len(spans[0] & spans[1]) / max(len(spans[1]), 1)
-        assert entity_scores([one], [other])["precision"] == pytest.approx(expected)
+        assert scored([one], [other])["precision"] == pytest.approx(expected)
 
 
 def undefined(right, predicted):
-    return {
-        name for name, value in entity_scores([right.split()], [predicted.split()]).items() if np.isnan(value)
-    }
+    return {name for name, value in scored([right.split()], [predicted.split()]).items() if np.isnan(value)}
 
 
 def test_without_entities_there_is_no_f1():
@@ -132,7 +143,7 @@ SPELLINGS = {
 def test_any_spelling_scores_as_iob_does(name):
     plain, other = respelled(SPELLINGS[name])
     expected = [precision_score(*plain), recall_score(*plain), f1_score(*plain)]
-    found = entity_scores(*other)
+    found = scored(*other)
     assert [found[key] for key in ("precision", "recall", "f1")] == pytest.approx(expected)
     scheme = find_scheme(itertools.chain(*other[0]))
     for one, two in zip(plain[0], other[0], strict=True):
@@ -142,19 +153,19 @@ def test_any_spelling_scores_as_iob_does(name):
 
 def test_suffixes_and_parts_alone_are_those_of_seqeval():
     tags = ["PER-B", "PER-I", "O", "LOC-I", "LOC-I", "MISC-S", "ORG-B", "ORG-E"]
-    assert entity_spans(tags) == [(label, a, b + 1) for label, a, b in get_entities(tags, suffix=True)]
+    assert spans_of(tags) == [(label, a, b + 1) for label, a, b in get_entities(tags, suffix=True)]
     tags = ["B", "I", "O", "I", "I", "B", "B", "O"]
     expected = [(label, a, b + 1) for label, a, b in get_entities(tags)]
-    assert entity_spans(tags) == expected == [("_", 0, 2), ("_", 3, 5), ("_", 5, 6), ("_", 6, 7)]
-    assert entity_spans(list("boi")) == [("_", 0, 1), ("_", 2, 3)]
-    assert entity_spans(list("BMESBE")) == [("_", 0, 3), ("_", 3, 4), ("_", 4, 6)]  # of Chinese words
+    assert spans_of(tags) == expected == [("_", 0, 2), ("_", 3, 5), ("_", 5, 6), ("_", 6, 7)]
+    assert spans_of(list("boi")) == [("_", 0, 1), ("_", 2, 3)]
+    assert spans_of(list("BMESBE")) == [("_", 0, 3), ("_", 3, 4), ("_", 4, 6)]  # of Chinese words
 
 
 def test_types_alone_beside_an_o_are_runs():
     tags = ["PER", "PER", "O", "LOC", "PER", "person-actor", "person-actor"]
     expected = [("PER", 0, 2), ("LOC", 3, 4), ("PER", 4, 5), ("person-actor", 5, 7)]
-    assert entity_spans(tags) == expected
-    found = entity_scores([tags], [["PER", "O", "O", "LOC", "PER", "person-actor", "person-actor"]])
+    assert spans_of(tags) == expected
+    found = scored([tags], [["PER", "O", "O", "LOC", "PER", "person-actor", "person-actor"]])
     assert found == pytest.approx({"precision": 0.75, "recall": 0.75, "f1": 0.75})
 
 
@@ -179,9 +190,29 @@ def test_the_scheme_is_that_of_all_tags(tags, name):
     assert find_scheme(tags.split()) == name
 
 
+@pytest.mark.parametrize(
+    ("labels", "right", "predicted"),
+    [("O B I E S", "O S S", "O S O"), ("o b-per i-per s-per", "o s-per s-per", "o s-per o")],
+)
+def test_a_set_that_lacks_prefixes_is_scored_by_the_labels_of_the_run(labels, right, predicted):
+    """Two entities, of which one is found; by the tags that are there they would be one of two words."""
+    sides = [right.split()], [predicted.split()]
+    expected = [
+        score(*(np.char.upper(x).tolist() for x in sides)) for score in (precision_score, recall_score)
+    ]
+    assert expected == [1, 0.5]
+    records = [TaggedRecord("f", 1, ("a", "b", "c"), tuple(*sides[0]))]
+    predictions = [Prediction(tuple(*sides[1]), np.ones(3, np.float32))]
+    task = Tagging({"labels": labels.split()})
+    metrics = task.metrics(records, predictions)
+    assert [metrics["precision"], metrics["recall"]] == expected
+    tables = {table.name: table.rows for table in task.report(records, predictions).tables}
+    assert tables["labels"][0][1:] == (*expected, pytest.approx(2 / 3), 2)
+
+
 def test_spans_of_other_spellings():
-    assert entity_spans(["B-A", "L-A", "U-A", "L-A"]) == [("A", 0, 2), ("A", 2, 3), ("A", 3, 4)]
-    assert [label for label, _, _ in entity_spans(["NN", "NN", "X-ray", "BI-A"])] == [
+    assert spans_of(["B-A", "L-A", "U-A", "L-A"]) == [("A", 0, 2), ("A", 2, 3), ("A", 3, 4)]
+    assert [label for label, _, _ in spans_of(["NN", "NN", "X-ray", "BI-A"])] == [
         "NN",
         "NN",
         "X-ray",

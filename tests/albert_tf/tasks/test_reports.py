@@ -6,6 +6,7 @@ from seqeval.metrics import classification_report as entity_report
 from sklearn.metrics import classification_report, confusion_matrix, f1_score, roc_auc_score
 
 from albert_tf.tasks.label_report import WORST, label_report, multi_label_report
+from albert_tf.tasks.metrics import PREFIXES, find_scheme
 from albert_tf.tasks.other_reports import answer_report, describe_tags, number_report, tag_report
 from albert_tf.tasks.records import Answer, QuestionRecord
 
@@ -114,7 +115,7 @@ def test_kinds_of_entities():
     predicted = [["B-PER", "I-PER", "O", "B-ORG"], ["O", "B-ORG"], ["O"]]
     words = [["Ada", "Lovelace", "of", "London"], ["the", "ACM"], ["Grace"]]
     scores = [np.float32([0.9] * len(tags)) for tags in right]
-    report = tag_report(words, right, predicted, scores, {"where": ["a:1", "a:6", "a:9"]})
+    report = tag_report(words, right, predicted, scores, {"where": ["a:1", "a:6", "a:9"]}, PREFIXES)
     tables = by_name(report)
     check_labels(tables["labels"], entity_report(right, predicted, output_dict=True, zero_division=0))
     assert tables["labels"].rows[2][1:] == (1.0, 0.5, pytest.approx(2 / 3), 2)  # PER: one of two
@@ -128,16 +129,20 @@ def test_kinds_of_entities():
         for row in tables["confusion"].rows
     }
     assert grid["B-LOC"]["B-ORG"] == 1 and grid["B-PER"] == {**dict.fromkeys(grid, 0), "B-PER": 1, "O": 1}
-    nothing = tag_report([["a"]], [["O"]], [["O"]], [np.float32([1])], {"where": ["a:1"]})
+    nothing = tag_report([["a"]], [["O"]], [["O"]], [np.float32([1])], {"where": ["a:1"]}, PREFIXES)
     assert by_name(nothing)["labels"].rows == [] and nothing.figures == {"ece": 0}
     assert "undefined" in nothing.notes[0]
 
 
+def described(tags):
+    return describe_tags(tags, find_scheme(tags))
+
+
 def test_notes_name_the_tags_that_are_of_no_scheme():
-    assert describe_tags(["O", "B-PER", "I-PER"]) == ["entities: parts before types (B-PER, I-PER)"]
-    (mixed,) = describe_tags(["O", "B-PER", "I-PER", "NUM"])
+    assert described(["O", "B-PER", "I-PER"]) == ["entities: parts before types (B-PER, I-PER)"]
+    (mixed,) = described(["O", "B-PER", "I-PER", "NUM"])
     assert "'NUM'" in mixed and "one by one" in mixed and "'B-PER'" not in mixed
-    (none,) = describe_tags(["NOUN", "VERB"])
+    (none,) = described(["NOUN", "VERB"])
     assert "'NOUN', 'VERB'" in none and "one by one" in none
 
 

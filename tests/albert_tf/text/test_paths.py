@@ -1,6 +1,10 @@
+import errno
+
 import pytest
 
+from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.files import input_files, matched_paths
+from albert_tf.text.tokenizer_config import read_vocabulary
 
 
 @pytest.fixture
@@ -30,6 +34,19 @@ def test_what_is_not_there(folder):
             input_files(inputs)
     with pytest.raises(FileNotFoundError, match="no input files"):
         input_files([])
+
+
+def test_a_loop_of_links_is_there_and_cannot_be_read(folder):
+    loop = folder / "loop"
+    loop.symlink_to("loop")
+    (folder / "lost").symlink_to("nowhere")
+    for read in (matched_paths, RunDirectory(loop).__getattribute__, read_vocabulary):
+        with pytest.raises(OSError, match="cannot be read") as error:
+            read("task" if read not in (matched_paths, read_vocabulary) else loop)
+        assert error.value.errno == errno.ELOOP
+        assert str(error.value.filename).startswith(str(loop))
+    with pytest.raises(FileNotFoundError, match="lost"):
+        matched_paths("lost")
 
 
 def test_folders_are_matched_and_are_no_files(folder):

@@ -22,7 +22,7 @@ import albert_tf
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.load_save import open_stored_model
-from albert_tf.training.loss_evaluation import evaluator, loss_metrics
+from albert_tf.training.metrics_logger import evaluator, loss_metrics
 
 # Lan et al. 2020, Table 5: accuracies in per cent of masked tokens, of next sentences, of sentence order.
 PAPER_OBJECTIVES = {"none": (54.9, 52.4, 53.3), "nsp": (54.5, 90.5, 52.0), "sop": (54.0, 78.9, 86.5)}

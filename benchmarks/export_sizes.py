@@ -18,7 +18,7 @@ import smoke
 import tensorflow as tf
 
 import albert_tf
-from hub_export.encoder_module import encoder_module
+from hub_export.modules import encoder_module
 
 
 def main() -> None:

@@ -33,8 +33,8 @@ from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.reports import best_figures
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.glue import read_glue_split
-from albert_tf.tasks.records import TextRecord
 
 REVIEWS = 2400  # of IMDB
 FEW = 2000  # of SST-2

@@ -34,10 +34,8 @@ from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
 from hub_export import module_check
 from hub_export.card import CARD, MARK, model_card
-from hub_export.encoder_module import encoder_module
-from hub_export.module import Module
 from hub_export.module_check import check as check_module
-from hub_export.preprocessor import TEXT_SPEC, Preprocessor
+from hub_export.modules import TEXT_SPEC, Module, Preprocessor, encoder_module
 from hub_export.serving_signatures import (
     HEAD_SIGNATURE,
     TOKENS_SIGNATURE,

@@ -17,7 +17,7 @@ from albert_tf.tasks import create_task
 from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.serving import DEFAULT, Served, Signature, encoder_signatures
 from albert_tf.tasks.task import FinetuningTask
-from hub_export.module import ids_spec
+from hub_export.modules import ids_spec
 
 # The signatures from token ids: to the encoder's outputs, and to those of a fine-tuned head.
 TOKENS_SIGNATURE, HEAD_SIGNATURE = "tokens", "head"

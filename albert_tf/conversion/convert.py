@@ -11,8 +11,8 @@ from typing import NamedTuple
 from albert_tf.constants import FIRST
 from albert_tf.conversion import google, huggingface
 from albert_tf.conversion.download import local_checkpoint
+from albert_tf.conversion.google import hub_source
 from albert_tf.conversion.huggingface_tokenizer import with_tokenizer
-from albert_tf.conversion.tfhub import hub_source
 from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER, albert_tokenizer
 from albert_tf.conversion.transfer import ForeignModel, read_model, unpack
 from albert_tf.errors import InputError

@@ -1,4 +1,4 @@
-"""From blocks of documents to packed and masked rows, and from rows to batches."""
+"""Pre-training examples of documents: segment pairs with masks, and RoBERTa's formats."""
 
 from __future__ import annotations
 
@@ -22,22 +22,179 @@ from albert_tf.constants import (
     pretraining_spec,
 )
 from albert_tf.data.documents import Documents
-from albert_tf.data.masking import mask_tokens
-from albert_tf.data.roberta_inputs import (
-    add_separators,
-    concat_ragged,
-    document_numbers,
-    pack_across_documents,
-    pack_sentences,
-    sentence_pairs,
-    split_long,
-    whole_sentence_inputs,
+from albert_tf.data.masking import mask_tokens, running_sums
+from albert_tf.data.segments import (
+    Segments,
+    chunk_starts,
+    random_elsewhere,
+    random_next_pairs,
+    segment_pairs,
+    single_segments,
+    trim_pair,
 )
-from albert_tf.data.segments import Segments, random_next_pairs, segment_pairs, single_segments
 from albert_tf.errors import check_range
 from albert_tf.recipes import ExampleSettings
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.text.tokenizer import Vocabulary
+
+SENTENCE_TOKENS = 32  # at most, of a line that is one sentence
+
+
+def sentence_pairs(
+    documents: Documents,
+    starts_word: tf.Tensor,
+    max_tokens: int,
+    short_seq_prob: float,
+    seed: tf.Tensor,
+    *,
+    objective: str,
+) -> Segments:
+    """Pairs of single sentences, which are mostly much shorter than an input.
+
+    Arguments are those of `segment_pairs`; short_seq_prob has no use. The objective "sop" swaps half of the
+    pairs of consecutive sentences, "none" swaps none of them; of "nsp" half of the second sentences are from
+    random other documents, and the next pair begins after the first sentence, so that little is lost. A
+    sentence that ends its document begins no pair.
+    """
+    coin_seed, other_seed, trim_seed = tf.unstack(tf.random.split(seed, 3))
+    count = tf.size(documents.sentence_lengths)  # N
+    document_ends = documents.document_ends  # [N]
+    coin = tf.random.stateless_uniform([count], coin_seed) < 0.5
+    changed = coin & ((objective == "sop") | ((objective == "nsp") & documents.are_several))
+    following = tf.range(count) + (tf.where(changed, 1, 2) if objective == "nsp" else 2)
+    first = chunk_starts(documents, tf.minimum(following, document_ends))
+    first = tf.boolean_mask(first, first + 1 < tf.gather(document_ends, first))  # [C]
+    changed = tf.gather(changed, first)
+    begin, middle, end = (tf.gather(documents.borders, first + i) for i in range(3))
+    if objective == "nsp":
+        other_begin, other_end = random_elsewhere(documents, first, tf.ones_like(first), other_seed)
+        starts = (begin, tf.where(changed, other_begin, middle))
+        ends = (middle, tf.where(changed, other_end, end))
+    else:
+        starts = (tf.where(changed, middle, begin), tf.where(changed, begin, middle))
+        ends = (tf.where(changed, end, middle), tf.where(changed, middle, end))
+    lengths = (ends[0] - starts[0], ends[1] - starts[1])
+    return trim_pair(Segments(starts, lengths, tf.cast(changed, tf.int32)), max_tokens, trim_seed)
+
+
+def split_long(
+    documents: Documents, max_tokens: int, ends_sentence: tf.Tensor, starts_word: tf.Tensor
+) -> Documents:
+    """Documents with a sentence for each one of a paragraph, and none of more than max_tokens.
+
+    A line of more than SENTENCE_TOKENS is a paragraph, and its sentences end after `ends_sentence` before
+    `starts_word`, bool [V]. A sentence of more than max_tokens becomes several, so that none is lost.
+    """
+    tokens, borders = documents.tokens, documents.borders  # [T], [N + 1]
+    marks = tf.cast(tf.where(tf.gather(ends_sentence, tokens))[:, 0], tf.int32) + 1  # [M], where they end
+    line = tf.searchsorted(borders, marks) - 1  # [M]
+    following = tf.gather(tokens, tf.minimum(marks, tf.size(tokens) - 1))
+    is_paragraph = tf.gather(documents.sentence_lengths, line) > SENTENCE_TOKENS
+    is_end = is_paragraph & (marks < tf.gather(borders, line + 1)) & tf.gather(starts_word, following)
+    ends = tf.sort(tf.concat([borders[1:], tf.boolean_mask(marks, is_end)], axis=0))
+
+    begins = tf.concat([[0], ends], axis=0)[:-1]
+    parts = -(-(ends - begins) // max_tokens)  # of each sentence
+    limits = tf.cumsum(parts)
+    numbers = tf.range(tf.reduce_sum(parts))
+    sentence = tf.searchsorted(limits, numbers, side="right")
+    after = tf.gather(begins, sentence) + (numbers + 1 - tf.gather(limits - parts, sentence)) * max_tokens
+    ends = tf.minimum(after, tf.gather(ends, sentence))
+    document_borders = tf.gather(borders, tf.concat([[0], tf.cumsum(documents.sentences)], axis=0))  # [D + 1]
+    counts = tf.searchsorted(ends, document_borders, side="right")
+    return Documents(tokens, ends - tf.concat([[0], ends], axis=0)[:-1], counts[1:] - counts[:-1])
+
+
+def add_separators(documents: Documents, separator: int) -> Documents:
+    """Documents that each begin with a separator token, part of the first sentence; none is empty."""
+    sentences = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M]
+    first, ends = tf.cumsum(sentences, exclusive=True), tf.cumsum(sentences)
+    lengths = tf.gather(documents.borders, ends) - tf.gather(documents.borders, first)
+    count = tf.size(sentences)
+    # One more row, the separator, comes before each of the others.
+    rows = tf.RaggedTensor.from_row_lengths(
+        tf.concat([documents.tokens, [separator]], axis=0), tf.concat([lengths, [1]], axis=0), validate=False
+    )
+    order = tf.stack([tf.fill([count], count), tf.range(count)], axis=1)  # [M, 2]
+    return Documents(
+        tf.gather(rows, tf.reshape(order, [-1])).flat_values,
+        tf.tensor_scatter_nd_add(documents.sentence_lengths, first[:, tf.newaxis], tf.ones_like(first)),
+        sentences,
+    )
+
+
+def _begins(documents: Documents, separator: int) -> tf.Tensor:
+    """Where each sentence begins, in tokens, if it begins an input: without its separator, int32 [N]."""
+    begins = documents.borders[:-1]
+    return begins + tf.cast(tf.gather(documents.tokens, begins) == separator, tf.int32)
+
+
+def _input_starts(documents: Documents, separator: int, max_tokens: int) -> tf.Tensor:
+    """The first sentence of each input of as many whole sentences as fit, int32 [C]."""
+    limits = _begins(documents, separator) + max_tokens
+    following = tf.searchsorted(documents.borders[1:], limits, side="right")
+    return chunk_starts(documents, tf.minimum(following, documents.document_ends))
+
+
+def pack_sentences(documents: Documents, separator: int, max_tokens: int) -> Documents:
+    """Documents whose sentences are inputs: as many whole sentences as fit, none left out.
+
+    The documents are `split_long`, and each is packed alone (`doc_sentences`).
+    Note: Liu et al. enlarge batches where doc_sentences are short; here their size is fixed.
+    """
+    first = _input_starts(documents, separator, max_tokens)
+    borders = tf.concat([tf.gather(documents.borders, first), [tf.size(documents.tokens)]], axis=0)  # [C + 1]
+    return concat_ragged(Documents(documents.tokens, borders[1:] - borders[:-1], documents.sentences))
+
+
+def whole_sentence_inputs(documents: Documents, separator: int) -> Segments:
+    """The inputs of documents that are `pack_sentences` or `pack_across_documents`; the labels are 0."""
+    begins = _begins(documents, separator)
+    return Segments((begins,), (documents.borders[1:] - begins,), tf.zeros_like(begins))
+
+
+def concat_ragged(documents: Documents) -> Documents:
+    """The documents as one, in which separators are all that tells them apart."""
+    return documents._replace(sentences=tf.size(documents.sentence_lengths)[tf.newaxis])
+
+
+def pack_across_documents(blocks: tf.data.Dataset, separator: int, max_tokens: int) -> tf.data.Dataset:
+    """Blocks of `concat_ragged` documents, packed over the ends of documents (`full_sentences`).
+
+    Each is without its last input, with whose sentences the next block begins, so that none but the last
+    input of all ends before it is full.
+    """
+
+    def carry(carried: Documents, element: tuple[Documents, tf.Tensor]) -> tuple[Documents, Documents]:
+        block, is_last = element
+        tokens = tf.concat([carried.tokens, block.tokens], axis=0)
+        lengths = tf.concat([carried.sentence_lengths, block.sentence_lengths], axis=0)
+        both = concat_ragged(Documents(tokens, lengths, carried.sentences))
+        first = tf.concat([_input_starts(both, separator, max_tokens), [tf.size(lengths)]], axis=0)  # [C + 1]
+        borders = tf.gather(both.borders, first)
+        count = tf.where(is_last, tf.size(first) - 1, tf.maximum(tf.size(first) - 2, 0))
+        rest = Documents(tokens[borders[count] :], lengths[first[count] :], carried.sentences)
+        inputs = (borders[1:] - borders[:-1])[:count]
+        return concat_ragged(rest), concat_ragged(
+            Documents(tokens[: borders[count]], inputs, carried.sentences)
+        )
+
+    empty = tf.zeros([0], tf.int32)
+    nothing = Documents(empty, empty, tf.zeros([1], tf.int32))
+    ended = tf.data.Dataset.from_tensors((nothing, True))
+    return blocks.map(lambda block: (block, False)).concatenate(ended).scan(nothing, carry)
+
+
+def document_numbers(word_ids: tf.Tensor, segments: tf.Tensor, separator: int) -> tf.Tensor:
+    """Segment numbers, int32 [B, S], of rows of one segment in which separators end documents.
+
+    They are 0 where nothing may be masked, 1 in the first document and 3, 4, … in those that follow: 2 is a
+    second segment.
+    """
+    is_border = (segments > 0) & (word_ids == separator)
+    before = running_sums(tf.cast(is_border, tf.int32))
+    return tf.where((segments > 0) & ~is_border, 1 + before + tf.cast(before > 0, tf.int32), 0)
+
 
 # Pairs and single segments, by input format and sentence objective. All take the same arguments.
 SEGMENTS: dict[tuple[str, str], Callable[..., Segments]] = {

@@ -22,6 +22,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
+from albert_tf.data.prepare_files import example_maker, file_slices, spill_name, write_shard, write_spill
 from albert_tf.data.prepare_plan import (
     Preparation,
     PreparationFailed,
@@ -31,8 +32,6 @@ from albert_tf.data.prepare_plan import (
     finished_tasks,
     format_count,
 )
-from albert_tf.data.prepare_reading import file_slices
-from albert_tf.data.prepare_writing import example_maker, spill_name, write_shard, write_spill
 from albert_tf.errors import InputError
 from albert_tf.io import address_of, check_place, sole_use
 from albert_tf.text.files import Paths, file_identities, input_files

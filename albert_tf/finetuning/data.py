@@ -1,9 +1,11 @@
-"""Records to train and to evaluate on, and those that are held out where no evaluation set is given."""
+"""Labelled data of a run: read, divided, encoded; and weights of its classes."""
 
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
+import functools
 import hashlib
 import itertools
 import operator
@@ -14,15 +16,16 @@ import numpy as np
 
 from albert_tf.constants import WEIGHTS
 from albert_tf.conversion.init_from import InitFrom
-from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_recipes import EvaluationSettings
+from albert_tf.errors import InputError, check_choice
+from albert_tf.finetuning.finetuning_recipes import EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import TaskSpec
 from albert_tf.io import PathLike
 from albert_tf.runs.run_directory import VOCABULARY_KEY, RunDirectory
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import TokenizedExamples
+from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TokenizedExamples, same_label
 from albert_tf.tasks.formats import DEV, TRAIN, Records
-from albert_tf.tasks.records import ChoiceRecord, QuestionRecord
+from albert_tf.tasks.losses import exits_loss_sum
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import Examples, FinetuningTask, TaskConfig
 from albert_tf.text.files import Paths, path_list
 from albert_tf.text.tokenizer import open_tokenizer
@@ -199,3 +202,51 @@ def check_same_data(run: RunDirectory, record: Mapping[str, Any]) -> None:
             given = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
             files = " and ".join(path for paths in given for path in path_list(paths))
             raise InputError(f"{run} began with other examples than {files}: name those, or another --output")
+
+
+def training_kind(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTask:
+    """The kind of task with the losses to train by, with the recipe's weights, smoothing and exits.
+
+    InputError if a weight is of a label that is not there.
+    """
+    kind, options = copy.copy(data.kind), dict[str, Any]()
+    if recipe.class_weight is not None:
+        # Of each text once, whatever the number of its windows.
+        is_tagging, records = isinstance(kind, Tagging), data.sets.train
+        targets: Any = data.rows.token_labels if is_tagging else kind.targets(records)  # type: ignore[attr-defined]
+        options["class_weights"] = class_weights(recipe.class_weight, kind.labels, targets)
+    if recipe.label_smoothing:
+        options["smoothing"] = recipe.label_smoothing
+    terms = {name: functools.partial(part.term, **options) for name, part in kind.losses.items()}
+    if recipe.early_exit:
+        terms = {name: functools.partial(exits_loss_sum, term) for name, term in terms.items()}
+    kind.losses = {name: part._replace(term=terms[name]) for name, part in kind.losses.items()}
+    return kind
+
+
+def class_weights(
+    asked: str | Mapping[str, float], labels: Sequence[str], targets: np.ndarray
+) -> list[float]:
+    """The weight of each of K labels.
+
+    Args:
+      asked: weights by label, 1 of those that are left out; or "balanced": n / (K · n_k) as in scikit-learn,
+        and of several labels a text (n - n_k) / n_k, so that texts with a label count as much as those
+        without. It is 1 where that is not defined or 0.
+      labels: by their numbers.
+      targets: numbers of labels, integer [N], of which those below 0 are none; or 1 for each label of a text,
+        [N, K].
+    """
+    if not isinstance(asked, str):
+        weights = {same_label(label): weight for label, weight in asked.items()}
+        names = [same_label(label) for label in labels]
+        for label in weights:
+            check_choice("class_weight: label", label, names)
+        return [weights.get(name, 1.0) for name in names]
+    if targets.ndim == 2:
+        counts = targets.sum(axis=0)
+        shares = len(targets) - counts
+    else:
+        counts = np.bincount(targets[targets >= 0], minlength=len(labels))
+        shares = np.full(len(labels), counts.sum() / np.count_nonzero(counts))
+    return np.where((counts > 0) & (shares > 0), shares / np.maximum(counts, 1), 1.0).tolist()

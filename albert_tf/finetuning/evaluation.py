@@ -25,9 +25,9 @@ from albert_tf.report import Report
 from albert_tf.runs.run_directory import BEST_KEY, CHOSEN, EVALUATION, RECIPE_FILE, TASK_FILE, RunDirectory
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.formats import Records
-from albert_tf.tasks.label_report import ERRORS
 from albert_tf.tasks.metrics import thresholds
 from albert_tf.tasks.multi_label import THRESHOLD
+from albert_tf.tasks.task_reports import ERRORS
 from albert_tf.text.files import Paths
 
 MAX_THRESHOLDS = 300  # that are tried; of more, those at equal distances in the order of the probabilities

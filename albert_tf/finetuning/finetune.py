@@ -21,8 +21,13 @@ from albert_tf.conversion.init_from import InitFrom, open_init_from
 from albert_tf.data.dataset import from_data_service
 from albert_tf.errors import InputError, check_range
 from albert_tf.filesystem import exists, write_json
-from albert_tf.finetuning.class_weights import training_kind
-from albert_tf.finetuning.data import EncodedSplits, check_same_data, encode_splits, read_splits
+from albert_tf.finetuning.data import (
+    EncodedSplits,
+    check_same_data,
+    encode_splits,
+    read_splits,
+    training_kind,
+)
 from albert_tf.finetuning.evaluation import choose_threshold
 from albert_tf.finetuning.finetuned_model import Predictions, create_predict_fn, lengths_to_compile, mean_loss
 from albert_tf.finetuning.finetuning_recipes import EvaluationSettings, FinetuningRecipe
@@ -48,10 +53,9 @@ from albert_tf.runs.run_directory import (
 from albert_tf.runs.warm_start import warm_start_from
 from albert_tf.settings import defaults, flatten_record
 from albert_tf.tasks.batches import batches_per_epoch, task_batches
-from albert_tf.tasks.examples import truncation_report
+from albert_tf.tasks.examples import scores, truncation_report
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.multi_label import THRESHOLD
-from albert_tf.tasks.records import scores
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import Examples, FinetuningTask
@@ -59,7 +63,7 @@ from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import resolve_settings
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.distribution import DistributedBatches, distribute_batches, hosts_of
-from albert_tf.training.loss_evaluation import loss_metrics
+from albert_tf.training.metrics_logger import loss_metrics
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, model_options
 from albert_tf.training.trainer import LogLine, train, training_scope
 

@@ -33,7 +33,7 @@ from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
 from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
 from albert_tf.training.distribution import compiles, device_kind
-from albert_tf.training.loss_evaluation import loss_metrics
+from albert_tf.training.metrics_logger import loss_metrics
 from albert_tf.training.train_step import Batch, call_traced, compilation_log, replica_rows
 
 # Called with the number of examples that a batch has had.

@@ -25,13 +25,13 @@ from albert_tf.report import LINES, Report, ReportTable
 from albert_tf.runs.run_directory import BEST_KEY, RunDirectory
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.examples import TextRecord, label_of, scores, tags_of
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.metrics import find_scheme
-from albert_tf.tasks.other_reports import describe_tags
-from albert_tf.tasks.records import TextRecord, label_of, scores, tags_of
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import FinetuningTask, Prediction
+from albert_tf.tasks.task_reports import describe_tags
 from albert_tf.training.metrics_logger import LOGGED_METRICS
 
 OTHER = "{:.3f}"  # format of metrics that the log does not show

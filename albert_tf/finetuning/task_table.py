@@ -11,10 +11,9 @@ from albert_tf.constants import FIRST
 from albert_tf.errors import check_choice
 from albert_tf.recipes import QuestionSettings
 from albert_tf.runs.run_directory import BEST_KEY
-from albert_tf.tasks.choice_files import QUESTIONS, RACE
 from albert_tf.tasks.classification import Classification, Metric, label_metrics
 from albert_tf.tasks.columns import TABLE, TABLE_OF_LISTS, Columns
-from albert_tf.tasks.conll import CONLL
+from albert_tf.tasks.dataset_files import CONLL, QUESTIONS, RACE, squad_format
 from albert_tf.tasks.formats import DataFormat, Records
 from albert_tf.tasks.glue import GLUE, glue_format
 from albert_tf.tasks.metrics import accuracy, f1, matthews_correlation
@@ -22,7 +21,6 @@ from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
-from albert_tf.tasks.squad_files import squad_format
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import FinetuningTask
 

@@ -12,8 +12,7 @@ from absl import logging
 
 from albert_tf.constants import INPUT_MASK, WINDOWS
 from albert_tf.errors import InputError
-from albert_tf.inference.inputs import pack_texts, segments, tokenize_dataset, tokenize_inputs
-from albert_tf.inference.label_encoder import LabelEncoder
+from albert_tf.inference.inputs import LabelEncoder, pack_texts, segments, tokenize_dataset, tokenize_inputs
 from albert_tf.recipes import LongTexts
 from albert_tf.runs.build_model import task_of
 from albert_tf.tasks import create_task
@@ -21,7 +20,7 @@ from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.examples import TokenizedExamples, truncation_report
 from albert_tf.tasks.long_texts import pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.metrics import accuracy
-from albert_tf.tasks.other_reports import number_figures
+from albert_tf.tasks.task_reports import number_figures
 from albert_tf.text.text_tokenizer import InputFormat
 
 _BINARY = (

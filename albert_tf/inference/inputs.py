@@ -1,23 +1,232 @@
-"""Texts, pairs and labels in the forms in which people have them, as Keras takes them."""
+"""What TextClassifier is given: texts and labels, as Keras and scikit-learn pass them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.constants import TRUNCATE
+from albert_tf.constants import FIRST, TRUNCATE
 from albert_tf.errors import InputError, is_missing, shorten
-from albert_tf.inference.label_encoder import LabelEncoder
+from albert_tf.finetuning.data import class_weights
+from albert_tf.finetuning.finetuning_recipes import BALANCED
+from albert_tf.runs.build_model import arguments_of
 from albert_tf.tasks.classification import TextTask, text_rows
-from albert_tf.tasks.examples import TokenizedExamples
-from albert_tf.tasks.records import TextRecord
+from albert_tf.tasks.examples import TextRecord, TokenizedExamples
 from albert_tf.text.packing import pack
-from albert_tf.text.text_tokenizer import as_list
+from albert_tf.text.text_tokenizer import as_list, check_text
 from albert_tf.text.tokenizer import TextTokenizer
+
+HEAD_VARIABLES = ("classifier/output_weights", "classifier/output_bias")
+
+_CATEGORICAL = "compile with loss=tf_keras.losses.CategoricalCrossentropy(from_logits=True)"
+
+
+class LabelEncoder(NamedTuple):
+    """The labels of a classifier, and the loss that takes them."""
+
+    names: Sequence[str] | None  # in the order of the logits; None if they have none
+    num_labels: int  # K; 1 is regression
+    loss: Any  # as Keras' `compile` takes it
+
+    @property
+    def are_one_hot(self) -> bool:
+        """True if the loss compares one-hot labels."""
+        return self._is_loss("categorical")
+
+    def _is_loss(self, beginning: str) -> bool:
+        """True if the name of the loss begins so, in Keras' spelling of functions or of classes."""
+        loss = self.loss
+        name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
+        return name.replace("_", "").lower().startswith(beginning)
+
+    def check_metrics(self, metrics: Any) -> None:
+        """InputError where a metric of Keras cannot compare logits with the labels that the loss takes."""
+        for metric in tf.nest.flatten(metrics):
+            name = metric if isinstance(metric, str) else type(metric).__name__
+            if name == "AUC" and not getattr(metric, "_from_logits", False):
+                raise InputError("metrics: AUC() is of probabilities, not of logits: from_logits=True")
+            if name in ("AUC", "Precision", "Recall") and self.num_labels > 1 and not self.are_one_hot:
+                raise InputError(f"metrics: {name} needs one-hot labels: {_CATEGORICAL}")
+
+    def targets(self, labels: Any, count: int, argument: str) -> np.ndarray:
+        """The targets of `count` texts, int32 [N]; float32 [N] of regression, [N, K] of one-hot labels.
+
+        Labels are a number from 0, a name, or a number for each label; of regression a number. An
+        InputError, with the argument's name, says if one is missing or does not fit.
+        """
+        values = as_list(labels)
+        if len(values) != count:
+            raise InputError(f"{argument} holds {len(values)} labels for {count} texts")
+        if all(isinstance(value, list) and len(value) == 1 for value in values):
+            values = [value for (value,) in values]
+        if self.num_labels == 1:
+            for number, value in enumerate(values):
+                if not isinstance(value, int | float) or not np.isfinite(value):
+                    raise InputError(f"{argument}[{number}]={shorten(value)} is not a finite number")
+            return np.array(values, np.float32)
+        if all(isinstance(value, list) and len(value) == self.num_labels for value in values):
+            rows = np.array(values, np.float32)
+            self._check_shape(rows, argument)
+            return rows
+        numbers = range(self.num_labels)
+        known = dict(zip(self.names or (), numbers, strict=False)) | {number: number for number in numbers}
+        for number, value in enumerate(values):
+            if isinstance(value, list) or value not in known:
+                expected = ", ".join(map(repr, known))
+                raise InputError(f"{argument}[{number}]={shorten(value)} is not one of {expected}")
+            # A file's labels are read as numbers by some libraries and as texts by others.
+            if isinstance(value, int) and known.get(str(value), value) != value:
+                problem = f"{argument} holds {value}, the number of one label and the name of another"
+                raise InputError(f"{problem}: give the names, as texts")
+        found = np.array([known[value] for value in values], np.int32)
+        return np.eye(self.num_labels, dtype=np.float32)[found] if self.are_one_hot else found
+
+    def weights(self, class_weight: Any) -> dict[int, float]:
+        """Weights of all labels by number, of weights by name or by number; 1 of those without one."""
+        if self.num_labels == 1 or not isinstance(class_weight, Mapping):
+            raise InputError(
+                f"class_weight={shorten(class_weight)} must be a dict from labels to weights, or {BALANCED!r}"
+            )
+        known = LabelEncoder(self.names, self.num_labels, None)
+        numbers = known.targets(list(class_weight), len(class_weight), "class_weight").tolist()
+        weights = dict.fromkeys(range(self.num_labels), 1.0)
+        for place, (number, (label, weight)) in enumerate(zip(numbers, class_weight.items(), strict=True)):
+            if number in numbers[:place]:
+                raise InputError(f"class_weight: {label!r} is there by name and by number: give it once")
+            if not isinstance(weight, int | float | np.number) or not 0 <= weight < np.inf:
+                raise InputError(f"class_weight[{label!r}]={shorten(weight)} is not a weight of at least 0")
+            weights[number] = float(weight)
+        return weights
+
+    def balanced_weights(self, targets: Any) -> dict[int, float]:
+        """Weights of all labels by number, as those of scikit-learn, given what `targets` has returned."""
+        if self.num_labels == 1 or not isinstance(targets, np.ndarray):
+            remedy = "name weights by label, or leave it out"
+            raise InputError(f"class_weight={BALANCED!r} counts labels of a list or array in y: {remedy}")
+        numbers = targets.argmax(axis=-1) if targets.ndim == 2 else targets
+        return dict(enumerate(class_weights(BALANCED, [""] * self.num_labels, numbers)))
+
+    def target_tensor(self, labels: tf.Tensor, argument: str) -> tf.Tensor:
+        """The targets of a batch of a tf.data.Dataset, integer [B] or float32 [B, K].
+
+        Args:
+          labels: string or integer [B], or [B, K].
+          argument: name of the dataset in errors.
+        Raises:
+          InputError: labels by name, of a model without names, or one-hot where the loss takes numbers.
+          tf.errors.InvalidArgumentError: where it runs, for a name that is none of these; see `known_labels`.
+        """
+        self._check_shape(labels, argument)
+        if labels.dtype != tf.string:
+            are_numbers = self.are_one_hot and labels.shape.rank == 1
+            if are_numbers or self._are_checked(labels):
+                is_known = (labels >= 0) & (labels < tf.cast(self.num_labels, labels.dtype))
+                labels = _known(labels, is_known, f"{argument}: labels outside 0 to {self.num_labels - 1}:")
+            return tf.one_hot(labels, self.num_labels) if are_numbers else labels
+        if self.names is None:
+            raise InputError(f"{argument} has labels by name, and the model has no names: give it labels")
+        labels = tf.reshape(labels, [-1])  # [B]
+        message = f"{argument} has labels that are none of {', '.join(self.names)}:"
+        is_known = tf.reduce_any(labels[:, tf.newaxis] == tf.constant(list(self.names)), axis=1)
+        matches = _known(labels, is_known, message)[:, tf.newaxis] == tf.constant(list(self.names))  # [B, K]
+        return tf.cast(matches, tf.float32) if self.are_one_hot else tf.argmax(matches, axis=1)
+
+    def _are_checked(self, labels: tf.Tensor) -> bool:
+        """True if the loss takes these as numbers of labels, and none that it is to ignore."""
+        ignores = getattr(self.loss, "ignore_class", None) is not None
+        are_numbers = labels.dtype.is_integer and self.num_labels > 1
+        return self._is_loss("sparsecategorical") and not ignores and are_numbers
+
+    def _check_shape(self, labels: Any, argument: str) -> None:
+        """InputError for one-hot labels [B, K] where the loss compares numbers."""
+        are_rows = labels.shape[1:] == (self.num_labels,) and self.num_labels > 1
+        if are_rows and self._is_loss("sparsecategorical"):
+            shape = tuple(labels.shape)
+            raise InputError(f"{argument} has the shape {shape}, which is one-hot: {_CATEGORICAL}")
+
+
+@contextlib.contextmanager
+def known_labels() -> Iterator[None]:
+    """Turns the error of a graph about a label that is not known into an InputError of one line."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        found = re.search(r"assertion failed: \[(.* labels .*):\] (\[.*\])", error.message)
+        if found is None:
+            raise
+        raise InputError(f"{found[1]}: {found[2]}") from None
+
+
+def _known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
+    """The labels; where it runs, an InvalidArgumentError of the message and those that are not known."""
+    unknown, _ = tf.unique(tf.reshape(labels[~is_known], [-1]))
+    with tf.control_dependencies([tf.debugging.Assert(tf.size(unknown) == 0, [message, unknown])]):
+        return tf.identity(labels)
+
+
+def expand_weight(sample_weight: Any, count: int) -> Any:
+    """Weights of so many texts, [N]: one number is that of each, a list becomes an array, others stay."""
+    if isinstance(sample_weight, list | tuple):
+        sample_weight = np.asarray(sample_weight, np.float32)
+        if sample_weight.shape != (count,):
+            shape = sample_weight.shape
+            raise InputError(f"sample_weight has shape {[*shape]}: it needs a weight of each text, [{count}]")
+    if sample_weight is None or np.ndim(sample_weight):
+        return sample_weight
+    if not isinstance(sample_weight, int | float | np.number) or not 0 <= sample_weight < np.inf:
+        raise InputError(f"sample_weight={shorten(sample_weight)} must be a finite number of at least 0")
+    return np.full(count, sample_weight, np.float32)
+
+
+def check_label_names(labels: Any) -> list[str]:
+    """Names of labels as a list; InputError unless they are at least two different ones."""
+    given = [] if isinstance(labels, str) else as_list(labels)
+    names = [check_text(name, f"labels[{number}]") for number, name in enumerate(given)]
+    if not 2 <= len(names) == len(set(names)):
+        raise InputError(f"labels={shorten(labels)}: labels must be a list of at least two different names")
+    return names
+
+
+def choose_head(
+    task: Mapping[str, Any],
+    origin: str | os.PathLike[str],
+    num_labels: int | None,
+    labels: Sequence[str] | None,
+    pooling: str | None,
+) -> tuple[dict[str, Any], bool]:
+    """The entries of task.json for the head that is asked for, and True if it is the run's own.
+
+    `task` and `origin` are the content of the run's task.json, and its name in messages. What is not asked
+    for is as the run has it, but its labels if their number is another.
+    """
+    if labels is not None:
+        labels = check_label_names(labels)
+    there = task if task["model"] == "classifier" else {}
+    if labels is None and num_labels in (None, there.get("num_labels")):
+        labels = there.get("labels")
+    if num_labels is None:
+        num_labels = there.get("num_labels") if labels is None else len(labels)
+    if num_labels is None:
+        raise InputError(f"num_labels is missing: {origin} is no classifier: say it, or name the labels")
+    pooling = pooling or there.get("pooling", FIRST)
+    head = {"model": "classifier", "num_labels": num_labels, "pooling": pooling, "labels": labels}
+    exits = {name: there[name] for name in ("early_exit", "exit_threshold") if name in there}
+    is_same = bool(there) and arguments_of(head | exits) == arguments_of(there)
+    is_kept = is_same and there.get("labels") in (None, labels)
+    if is_kept:
+        head |= exits
+    if there and not is_kept:
+        message = "%s has a head of %s, labels %s, which is left: that of %s, labels %s, begins at random"
+        found = arguments_of(there), there.get("labels"), arguments_of(head), labels
+        logging.warning(message, origin, *found)
+    return head, is_kept
 
 
 def parse_texts(texts: Any, argument: str) -> list[TextRecord]:

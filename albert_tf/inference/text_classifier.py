@@ -22,13 +22,14 @@ from albert_tf.errors import InputError, Missing
 from albert_tf.filesystem import literal_path
 from albert_tf.finetuning.finetuning_recipes import BALANCED, FINETUNING_RECIPES
 from albert_tf.inference.classifier_mixins import FitMixin, PredictMixin, check_labelled, of_second_label
-from albert_tf.inference.inputs import are_pairs, parse_texts
-from albert_tf.inference.label_encoder import (
+from albert_tf.inference.inputs import (
     HEAD_VARIABLES,
+    are_pairs,
     check_label_names,
     choose_head,
     expand_weight,
     known_labels,
+    parse_texts,
 )
 from albert_tf.io import PathLike, check_path
 from albert_tf.models.compiled_encoder import CompiledEncoder

@@ -25,7 +25,10 @@ from albert_tf.finetuning.finetuned_model import run_task
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import find_task_spec
 from albert_tf.inference.estimator_data import (
+    MADE_BY,
+    PickledRun,
     check_columns,
+    check_replaceable,
     class_names,
     classes_and_names,
     column_names,
@@ -34,9 +37,7 @@ from albert_tf.inference.estimator_data import (
     to_python,
     write_table,
 )
-from albert_tf.inference.inputs import parse_texts
-from albert_tf.inference.label_encoder import LabelEncoder, expand_weight
-from albert_tf.inference.pickled_run import MADE_BY, PickledRun, check_replaceable
+from albert_tf.inference.inputs import LabelEncoder, expand_weight, parse_texts
 from albert_tf.inference.pipeline import Pipeline
 from albert_tf.io import PathLike
 from albert_tf.runs.run_directory import RunDirectory, best_run

@@ -23,7 +23,7 @@ from albert_tf.recipes import ExampleSettings
 from albert_tf.runs.load_save import check_finite, load, open_run
 from albert_tf.settings import flatten_record, replace_fields
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
-from albert_tf.training.loss_evaluation import evaluator
+from albert_tf.training.metrics_logger import evaluator
 from albert_tf.training.train_step import Batch
 
 

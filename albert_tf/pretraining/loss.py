@@ -15,7 +15,7 @@ from albert_tf.models.loss_sums import (
     cross_entropy,
     fused_cross_entropy,
 )
-from albert_tf.training.loss_evaluation import loss_metrics
+from albert_tf.training.metrics_logger import loss_metrics
 
 
 def pretraining_loss_fn(sentence_objective: str, *, fused: bool = False) -> LossFn:

@@ -31,7 +31,7 @@ from albert_tf.runs.warm_start import WarmStart, warm_start_from
 from albert_tf.settings import flatten_record
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
-from albert_tf.training.loss_evaluation import evaluator
+from albert_tf.training.metrics_logger import evaluator
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, is_fused, model_options
 from albert_tf.training.trainer import LogLine, train, training_scope
 

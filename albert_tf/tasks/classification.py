@@ -16,21 +16,25 @@ from albert_tf.recipes import LongTexts
 from albert_tf.report import Report
 from albert_tf.settings import unflatten_record
 from albert_tf.tasks.examples import (
+    TextRecord,
     TokenizedExamples,
     TokenizedTexts,
     concat_rows,
+    label_ids,
+    label_names,
+    label_of,
     row_lengths,
+    same_label,
     tokenize_examples,
     tokenize_texts,
 )
 from albert_tf.tasks.glue import GLUE
-from albert_tf.tasks.label_report import label_report
 from albert_tf.tasks.long_texts import head_and_tail, in_windows, pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, f1
-from albert_tf.tasks.records import TextRecord, label_ids, label_names, label_of, same_label
 from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures, without_padding
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
+from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.text_tokenizer import check_text
 from albert_tf.text.tokenizer import TextTokenizer
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from albert_tf.errors import InputError, is_missing, shorten
 from albert_tf.io import PathLike
+from albert_tf.tasks.examples import SEPARATOR, TextRecord
 from albert_tf.tasks.formats import Content, DataFormat, OutputFormat, PredictionWriter, shortest
-from albert_tf.tasks.records import SEPARATOR, TextRecord
 from albert_tf.tasks.tables import (
     ABSENT,
     NESTED,

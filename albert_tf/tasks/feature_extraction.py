@@ -11,8 +11,8 @@ from albert_tf.constants import FIRST, INPUT_MASK, MEAN, POOLINGS, Tensors
 from albert_tf.errors import InputError, check_choice, check_type
 from albert_tf.models.heads import mean_state
 from albert_tf.tasks.classification import TextTask
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import Records
-from albert_tf.tasks.records import TextRecord
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tasks.task import Arrays, Task
 

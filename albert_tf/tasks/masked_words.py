@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.constants import WORD_IDS, Tensors
 from albert_tf.errors import InputError, shorten
-from albert_tf.tasks.records import TextRecord
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.serving import Served, Signature, encoder_signatures, text_spec, without_padding
 from albert_tf.tasks.task import Arrays, Task
 from albert_tf.text.offsets import edges, rows_of

@@ -12,11 +12,11 @@ from albert_tf.constants import Tensors
 from albert_tf.errors import InputError
 from albert_tf.report import Report
 from albert_tf.tasks.classification import TextRecords, TextTask, format_inputs, label_scores, most_likely
-from albert_tf.tasks.label_report import multi_label_report
+from albert_tf.tasks.examples import TextRecord, label_ids, label_set, same_label
 from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics import multi_label_scores
-from albert_tf.tasks.records import TextRecord, label_ids, label_set, same_label
 from albert_tf.tasks.task import Arrays, Prediction, TaskConfig
+from albert_tf.tasks.task_reports import multi_label_report
 
 THRESHOLD = 0.5  # probability from which on a text has a label
 

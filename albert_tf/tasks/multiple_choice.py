@@ -12,6 +12,7 @@ from albert_tf.constants import INPUT_MASK, LABELS, Tensors
 from albert_tf.errors import InputError, shorten
 from albert_tf.report import Report
 from albert_tf.tasks.examples import (
+    ChoiceRecord,
     TokenizedExamples,
     TokenizedTexts,
     check_length,
@@ -19,10 +20,8 @@ from albert_tf.tasks.examples import (
     row_lengths,
     tokenize_texts,
 )
-from albert_tf.tasks.label_report import label_report
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy
-from albert_tf.tasks.records import ChoiceRecord
 from albert_tf.tasks.serving import (
     EARLY_EXIT,
     EXAMPLE_PATIENCE,
@@ -32,6 +31,7 @@ from albert_tf.tasks.serving import (
     text_spec,
 )
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
+from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.text_tokenizer import TAIL, InputFormat, check_text
 from albert_tf.text.tokenizer import TextTokenizer

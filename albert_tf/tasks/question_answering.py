@@ -24,6 +24,7 @@ from albert_tf.recipes import QuestionSettings
 from albert_tf.report import Report
 from albert_tf.settings import unflatten_record
 from albert_tf.tasks.examples import (
+    QuestionRecord,
     TokenizedTexts,
     characters,
     check_length,
@@ -34,11 +35,10 @@ from albert_tf.tasks.examples import (
     utf8,
 )
 from albert_tf.tasks.losses import ANSWER, SPAN
-from albert_tf.tasks.other_reports import answer_report
-from albert_tf.tasks.records import QuestionRecord
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tasks.squad_metrics import answer_metrics
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, TaskConfig, to_length
+from albert_tf.tasks.task_reports import answer_report
 from albert_tf.text.packing import Windows, sliding_windows
 from albert_tf.text.text_tokenizer import InputFormat, ensure_text_batch
 from albert_tf.text.tokenizer import TextTokenizer

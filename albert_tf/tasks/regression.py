@@ -11,11 +11,11 @@ import tensorflow as tf
 from albert_tf.constants import Tensors
 from albert_tf.report import Report
 from albert_tf.tasks.classification import TextRecords, TextTask, format_inputs
+from albert_tf.tasks.examples import TextRecord, scores
 from albert_tf.tasks.losses import SCORE
 from albert_tf.tasks.metrics import correlations
-from albert_tf.tasks.other_reports import number_report
-from albert_tf.tasks.records import TextRecord, scores
 from albert_tf.tasks.task import Arrays, Prediction
+from albert_tf.tasks.task_reports import number_report
 
 
 class Regression(TextTask):

@@ -14,18 +14,22 @@ from albert_tf.errors import InputError, check_choice
 from albert_tf.models.compiled_encoder import in_blocks
 from albert_tf.report import Report
 from albert_tf.tasks.examples import (
+    TaggedRecord,
+    TextRecord,
     TokenizedTexts,
     check_length,
+    label_ids,
+    tag_names,
+    tags_of,
     tokenize_examples,
     tokenize_texts,
     utf8,
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, entity_scores, entity_spans, find_scheme
-from albert_tf.tasks.other_reports import tag_report
-from albert_tf.tasks.records import TaggedRecord, TextRecord, label_ids, tag_names, tags_of
 from albert_tf.tasks.serving import Served, Signature, text_spec
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig, to_length
+from albert_tf.tasks.task_reports import tag_report
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.packing import word_windows, words_of
 from albert_tf.text.text_tokenizer import as_list, check_text, ensure_text_batch

@@ -14,7 +14,7 @@ from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.runs.run_directory import LOWEST_LOSS, Best
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 from albert_tf.training.distribution import DistributedBatches, compiles, device_kind, keeps_iterator
-from albert_tf.training.loss_evaluation import loss_metrics
+from albert_tf.training.metrics_logger import loss_metrics
 from albert_tf.training.train_step import Batch, TrainStep, compilation_log
 
 

@@ -4,7 +4,7 @@ import tf_keras as keras
 
 from albert_tf import constants
 from albert_tf.conversion.convert import READERS, WRITERS
-from albert_tf.data.prepare_reading import DOCUMENT_READERS
+from albert_tf.data.prepare_files import DOCUMENT_READERS
 from albert_tf.training.distribution import STRATEGIES
 
 

@@ -8,8 +8,8 @@ import tensorflow_text
 import albert_tf
 from hub_export import module_check
 from hub_export.check import check_main
-from hub_export.encoder_module import encoder_module
 from hub_export.module_check import CheckFailed, check, find_faults, read_requests, write_requests
+from hub_export.modules import encoder_module
 from tests.tiny import TINY
 
 X = tf.TensorSpec([None], name="x")

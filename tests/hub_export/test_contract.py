@@ -23,7 +23,7 @@ from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import VOCABULARY_FILES
 from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.export import export, save_preprocessor
-from hub_export.preprocessor import Preprocessor
+from hub_export.modules import Preprocessor
 from tests.hub_export import contract
 from tests.tiny import TINY
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 import tensorflow_hub as hub
 
 import albert_tf
-from hub_export.encoder_module import encoder_module
+from hub_export.modules import encoder_module
 from tests.tiny import TINY
 
 # A softmax does not change when its scores all change by the same: the keys' bias has gradient 0.

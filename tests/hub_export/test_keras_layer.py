@@ -7,7 +7,7 @@ import tensorflow_hub as hub
 import tf_keras as keras
 
 import albert_tf
-from hub_export.encoder_module import encoder_module
+from hub_export.modules import encoder_module
 from tests.tiny import TINY
 
 TEXTS = tf.constant(["A stone wall", "the old clock in the village", "", "Snow fell for three days."])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from hub_export.encoder_module import encoder_module
+from hub_export.modules import encoder_module
 
 MODULES = (
     "preprocessor",

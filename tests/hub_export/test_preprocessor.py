@@ -10,7 +10,7 @@ import tensorflow_hub as hub
 import tf_keras as keras
 
 from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
-from hub_export.preprocessor import Preprocessor
+from hub_export.modules import Preprocessor
 from tests.fuzz import fuzzed_texts, normalized
 from tests.hub_export.conftest import LENGTH
 

@@ -18,7 +18,7 @@ from albert_tf.data.documents import (
     text_documents,
     tokenize_documents,
 )
-from albert_tf.data.prepare_reading import FileSlice, read_slice
+from albert_tf.data.prepare_files import FileSlice, read_slice
 from albert_tf.text.lines import PART_BYTES
 
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf import cli
 from albert_tf.data import prepare as corpus
-from albert_tf.data import prepare_reading, prepare_writing
+from albert_tf.data import prepare_files
 from albert_tf.data.prepare import prepare
 from albert_tf.data.prepare_plan import PreparationFailed
 from albert_tf.data.prepared import decode_documents, read_stats
@@ -104,7 +104,7 @@ def test_batches_of_prepared_documents(prepared, tiny_vocabulary, tiny_corpus):
 
 
 def test_content_depends_on_the_seed_and_not_on_the_slices(prepared, start, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare_reading, "SLICE_BYTES", 700)
+    monkeypatch.setattr(prepare_files, "SLICE_BYTES", 700)
     start()
     assert content(tmp_path / "out") == content(prepared)
     with pytest.raises(InputError, match="seed is 0 there and 7 here"):
@@ -172,7 +172,7 @@ def test_examples_that_cannot_be_written_leave_nothing_behind(start, tmp_path, m
     def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(prepare_writing, "encode_examples", full)
+    monkeypatch.setattr(prepare_files, "encode_examples", full)
     with pytest.raises(PreparationFailed, match="No space left"):
         start(format="examples", seq_length=48, dupe_factor=1)
     left = {file.suffix for file in (tmp_path / "out").rglob("*") if file.is_file()}
@@ -180,7 +180,7 @@ def test_examples_that_cannot_be_written_leave_nothing_behind(start, tmp_path, m
 
 
 def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_path, monkeypatch):
-    out, write_examples, written = tmp_path / "out", prepare_writing.write_examples, []
+    out, write_examples, written = tmp_path / "out", prepare_files.write_examples, []
 
     def interrupted(path, name, plan):
         if written:
@@ -190,7 +190,7 @@ def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_pat
 
     settings = {"format": "examples", "seq_length": 48, "dupe_factor": 1}
     start(output=tmp_path / "whole", **settings)
-    monkeypatch.setattr(prepare_writing, "write_examples", interrupted)
+    monkeypatch.setattr(prepare_files, "write_examples", interrupted)
     with pytest.raises(PreparationFailed, match=r"the power went off.*goes on from what is done"):
         start(**settings)
     (name,) = written
@@ -198,8 +198,8 @@ def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_pat
     with pytest.raises(FileNotFoundError, match=r"out has no stats\.json"):
         albert_tf.pretraining_dataset(out, tiny_vocabulary)
 
-    monkeypatch.setattr(prepare_writing, "write_examples", write_examples)
-    monkeypatch.setattr(prepare_writing, "read_slice", None)  # the spills are there
+    monkeypatch.setattr(prepare_files, "write_examples", write_examples)
+    monkeypatch.setattr(prepare_files, "read_slice", None)  # the spills are there
     before = (out / name).stat()
     start(**settings)
     assert (out / name).stat() == before

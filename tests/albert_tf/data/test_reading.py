@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data import prepare_reading
+from albert_tf.data import prepare_files
 from albert_tf.data.documents import MAX_DOCUMENT_BYTES
-from albert_tf.data.prepare_reading import DOCUMENT_READERS, FileSlice, file_slices, read_slice
+from albert_tf.data.prepare_files import DOCUMENT_READERS, FileSlice, file_slices, read_slice
 from albert_tf.errors import InputError
 from albert_tf.text import lines
 
@@ -91,7 +91,7 @@ def test_slices_cover_files():
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
 def test_a_line_without_an_end_is_read_in_parts(size, monkeypatch):
     """Its parts are one line: what is left of it is no blank line, and each slice knows whose it is."""
-    monkeypatch.setattr(prepare_reading, "_LONGEST_LINE_BYTES", 8)
+    monkeypatch.setattr(prepare_files, "_LONGEST_LINE_BYTES", 8)
     monkeypatch.setattr(lines, "_BLOCK_BYTES", size)
     content = "one two three four five  \r\nsix\n\nüüüüüüüüüü ".encode()
     documents, _ = read(content)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from albert_tf.data.dataset import pretraining_dataset
 from albert_tf.data.documents import Documents
-from albert_tf.data.masking import ngram_spans, word_numbers
-from albert_tf.data.roberta_inputs import (
+from albert_tf.data.example_builder import (
     add_separators,
     concat_ragged,
     document_numbers,
@@ -19,6 +18,7 @@ from albert_tf.data.roberta_inputs import (
     split_long,
     whole_sentence_inputs,
 )
+from albert_tf.data.masking import ngram_spans, word_numbers
 from tests.albert_tf.data.test_segments import block, documents_of_any_kind, spans
 
 SEED = tf.constant([3, 4], tf.int64)

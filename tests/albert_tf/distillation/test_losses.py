@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from scipy.special import expit, softmax
 
-from albert_tf.finetuning.distillation_losses import (
+from albert_tf.finetuning.distill import (
     cosine_distance,
     sigmoid_divergence,
     softmax_divergence,

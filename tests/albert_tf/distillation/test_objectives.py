@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 from scipy.special import log_softmax
 
-from albert_tf.finetuning.distillation_losses import pretraining_loss_sums, task_loss_sums
-from albert_tf.finetuning.soft_targets import SoftLabels, SoftTargets
+from albert_tf.finetuning.distill import pretraining_loss_sums, task_loss_sums
+from albert_tf.finetuning.finetuning_settings import SoftLabels, SoftTargets
 from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.regression import Regression
-from albert_tf.training.loss_evaluation import loss_metrics
+from albert_tf.training.metrics_logger import loss_metrics
 
 RNG = np.random.default_rng(0)
 BATCH = {

@@ -9,12 +9,11 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning import finetune as finetuning
-from albert_tf.finetuning.distill import distill, distill_task
+from albert_tf.finetuning.distill import distill, distill_task, read_teacher
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import task_entries
-from albert_tf.finetuning.teacher import read_teacher
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import TABLE, Columns
 from albert_tf.training.compute_settings import ComputeConfig

@@ -6,8 +6,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from albert_tf.conversion.init_from import InitFrom
 from albert_tf.errors import InputError
-from albert_tf.finetuning.class_weights import class_weights, training_kind
-from albert_tf.finetuning.data import encode_splits, read_splits
+from albert_tf.finetuning.data import class_weights, encode_splits, read_splits, training_kind
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES

@@ -9,7 +9,7 @@ from albert_tf import cli
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.tasks.batches import few_lengths, task_batches
 from albert_tf.tasks.classification import text_rows
-from albert_tf.tasks.records import TextRecord
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.training import distribution, stages
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.distribution import compiles

@@ -11,7 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.data import encode_splits, read_dev_sets, read_splits, split_off
 from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.records import ChoiceRecord, QuestionRecord, TextRecord, label_of
+from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TextRecord, label_of
 from tests.tiny import TINY
 
 COLUMNS = Columns("text", None, "kind")

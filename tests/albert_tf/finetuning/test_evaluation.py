@@ -22,7 +22,7 @@ from albert_tf.finetuning.reports import best_figures
 from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.records import TaggedRecord
+from albert_tf.tasks.examples import TaggedRecord
 from hub_export.export import export
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import SENTENCES

@@ -5,7 +5,7 @@ import tensorflow as tf
 from albert_tf.finetuning import finetuned_model
 from albert_tf.finetuning.finetuned_model import create_predict_fn, lengths_to_compile
 from albert_tf.tasks.classification import text_rows
-from albert_tf.tasks.records import TextRecord
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.task import Examples
 from tests.tiny import DOCUMENTS
 

@@ -17,7 +17,7 @@ from albert_tf.finetuning.predict import predict
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.recipes import QuestionSettings
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.records import TaggedRecord
+from albert_tf.tasks.examples import TaggedRecord
 from albert_tf.tasks.squad_metrics import squad_scores
 from albert_tf.tasks.tables import read_table
 from tests.albert_tf.finetuning.runs import SENTENCES

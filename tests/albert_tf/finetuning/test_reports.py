@@ -4,7 +4,7 @@ from albert_tf.finetuning.data import Splits
 from albert_tf.finetuning.reports import baseline_warning, describe_data, glued_words
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.records import ChoiceRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.examples import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.tagging import Tagging
 
 

@@ -11,10 +11,9 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.errors import InputError, Missing
 from albert_tf.finetuning.finetuned_model import load_finetuned
-from albert_tf.inference.inputs import parse_texts
-from albert_tf.inference.label_encoder import LabelEncoder
+from albert_tf.inference.inputs import LabelEncoder, parse_texts
 from albert_tf.models.padding import TokenIndex
-from hub_export.encoder_module import encoder_module
+from hub_export.modules import encoder_module
 from tests.albert_tf.inference.conftest import SMALL
 from tests.tiny import DOCUMENTS
 

@@ -18,7 +18,7 @@ from albert_tf.constants import WEIGHTS
 from albert_tf.errors import InputError
 from albert_tf.finetuning import finetune as run_module
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES
-from albert_tf.inference import pickled_run
+from albert_tf.inference import estimator_data
 from albert_tf.inference.estimator_data import column_names, one_dimensional, row_weights
 from albert_tf.recipes import LongTexts
 from albert_tf.runs.checkpoints import checkpoint_parts
@@ -141,7 +141,7 @@ def test_a_split_and_a_pipeline_take_it(origin, tmp_path, capfd):
     there = {path.name: path.read_bytes() for path in (tmp_path / "run").glob("*.json")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            pickled_run, "_write", lambda folder, files: Path(folder).read_bytes()
+            estimator_data, "_write", lambda folder, files: Path(folder).read_bytes()
         )  # a disk that fails
         with pytest.raises(OSError, match="run"):
             first._run.copy_to(RunDirectory(tmp_path / "run"))

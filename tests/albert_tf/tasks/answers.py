@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TaggedRecord
 from albert_tf.tasks.question_answering import AnswerPrediction
-from albert_tf.tasks.records import ChoiceRecord, QuestionRecord, TaggedRecord
 from albert_tf.tasks.task import Prediction
 from hub_export.serving_signatures import Served, serving_signatures
 

@@ -6,7 +6,7 @@ from albert_tf.constants import ENCODER_INPUTS
 from albert_tf.errors import InputError
 from albert_tf.tasks.batches import batch_plan, batches_per_epoch, bucket_lengths, task_batches
 from albert_tf.tasks.classification import Classification
-from albert_tf.tasks.records import TextRecord
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.text.packing import pack
 from tests.tiny import DOCUMENTS
 

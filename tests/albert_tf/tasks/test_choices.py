@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.choice_files import read_choices, read_race
+from albert_tf.tasks.dataset_files import read_choices, read_race
 
 
 @pytest.mark.parametrize(

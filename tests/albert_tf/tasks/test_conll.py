@@ -1,7 +1,7 @@
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.conll import read_conll
+from albert_tf.tasks.dataset_files import read_conll
 
 CONLL_2003 = """\
 -DOCSTART- -X- -X- O

@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.examples import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import LONGEST_QUESTION, MultipleChoice
-from albert_tf.tasks.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.text.text_tokenizer import ALBERT_IDS

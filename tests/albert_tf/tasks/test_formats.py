@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.choice_files import choice_files, passage_files, read_race
 from albert_tf.tasks.columns import table_files
-from albert_tf.tasks.conll import tagged_files
+from albert_tf.tasks.dataset_files import answer_files, choice_files, passage_files, read_race, tagged_files
+from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.formats import SAME_AS_INPUT, OutputFormat, write_predictions
 from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
-from albert_tf.tasks.records import QuestionRecord
-from albert_tf.tasks.squad_files import answer_files
 from albert_tf.tasks.task import Prediction
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.task_table import TASK_SPECS
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import SAME_AS_INPUT
 from albert_tf.tasks.glue import (
     GLUE,
@@ -17,7 +18,6 @@ from albert_tf.tasks.glue import (
     submission_text,
     write_submission,
 )
-from albert_tf.tasks.records import TextRecord
 from albert_tf.tasks.task import Prediction
 
 LABELS = {

@@ -7,9 +7,9 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuned_model import create_predict_fn
 from albert_tf.tasks.classification import Classification, takes_pairs
+from albert_tf.tasks.examples import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
-from albert_tf.tasks.records import ChoiceRecord, TaggedRecord, TextRecord
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import Examples

@@ -7,6 +7,7 @@ import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 from seqeval.metrics.sequence_labeling import get_entities
 
+from albert_tf.tasks.examples import TaggedRecord
 from albert_tf.tasks.metrics import (
     BARE,
     PREFIXES,
@@ -21,7 +22,6 @@ from albert_tf.tasks.metrics import (
     find_scheme,
     matthews_correlation,
 )
-from albert_tf.tasks.records import TaggedRecord
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import Prediction
 

@@ -7,9 +7,9 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.recipes import LongTexts
 from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.long_texts import head_and_tail, pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.losses import LABEL
-from albert_tf.tasks.records import TextRecord
 from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat
 
 WINDOWS = LongTexts(long="windows", doc_stride=3)

@@ -9,7 +9,7 @@ from albert_tf.conversion import convert
 from albert_tf.runs.build_model import task_of
 from albert_tf.tasks import create_task
 from albert_tf.tasks.losses import exits_loss_sum
-from albert_tf.training.loss_evaluation import loss_metrics
+from albert_tf.training.metrics_logger import loss_metrics
 
 B, C, S = 6, 3, 8
 CONFIGS = {

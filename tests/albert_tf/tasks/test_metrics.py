@@ -5,9 +5,9 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.classification import label_metrics
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.metrics import accuracy
 from albert_tf.tasks.multi_label import MultiLabel
-from albert_tf.tasks.records import TextRecord
 from albert_tf.tasks.task import Prediction
 
 NONE = np.zeros(2, np.float32)

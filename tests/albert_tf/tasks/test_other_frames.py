@@ -5,8 +5,8 @@ import tensorflow as tf
 
 from albert_tf.finetuning.finetuned_model import create_predict_fn
 from albert_tf.tasks.batches import task_batches
+from albert_tf.tasks.examples import Answer, QuestionRecord, TaggedRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tasks.records import Answer, QuestionRecord, TaggedRecord
 from albert_tf.tasks.tagging import Tagging
 from tests.other_tokenizer import SIZE, WordTokenizer
 

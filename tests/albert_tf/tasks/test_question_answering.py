@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.tasks.dataset_files import read_squad
+from albert_tf.tasks.examples import Answer, QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tasks.records import Answer, QuestionRecord
-from albert_tf.tasks.squad_files import read_squad
 from albert_tf.tasks.squad_metrics import normalized_answer
 from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning.finetuned_model import create_predict_fn
+from albert_tf.tasks.dataset_files import read_squad
+from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tasks.records import QuestionRecord
-from albert_tf.tasks.squad_files import read_squad
 from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 from tests.tiny import DOCUMENTS
 

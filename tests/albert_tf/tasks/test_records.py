@@ -1,7 +1,7 @@
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.records import (
+from albert_tf.tasks.examples import (
     TaggedRecord,
     TextRecord,
     label_ids,

@@ -5,10 +5,17 @@ import pytest
 from seqeval.metrics import classification_report as entity_report
 from sklearn.metrics import classification_report, confusion_matrix, f1_score, roc_auc_score
 
-from albert_tf.tasks.label_report import WORST, label_report, multi_label_report
+from albert_tf.tasks.examples import Answer, QuestionRecord
 from albert_tf.tasks.metrics import PREFIXES, find_scheme
-from albert_tf.tasks.other_reports import answer_report, describe_tags, number_report, tag_report
-from albert_tf.tasks.records import Answer, QuestionRecord
+from albert_tf.tasks.task_reports import (
+    WORST,
+    answer_report,
+    describe_tags,
+    label_report,
+    multi_label_report,
+    number_report,
+    tag_report,
+)
 
 NAMES = ("precision", "recall", "f1-score", "support")
 

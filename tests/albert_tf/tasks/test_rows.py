@@ -5,6 +5,9 @@ import tensorflow as tf
 from albert_tf.recipes import LongTexts
 from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples import (
+    ChoiceRecord,
+    QuestionRecord,
+    TextRecord,
     TokenizedExamples,
     characters,
     check_length,
@@ -15,7 +18,6 @@ from albert_tf.tasks.examples import (
 from albert_tf.tasks.long_texts import in_windows
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tasks.records import ChoiceRecord, QuestionRecord, TextRecord
 from albert_tf.text.text_tokenizer import TextTokenizer
 
 

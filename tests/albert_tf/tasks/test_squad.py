@@ -3,7 +3,7 @@ import json
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.squad_files import read_squad
+from albert_tf.tasks.dataset_files import read_squad
 
 
 def dataset(*questions, context="The sea is blue."):

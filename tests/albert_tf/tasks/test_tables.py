@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.columns import Columns, own_records, read_text_records
-from albert_tf.tasks.records import label_of, label_set
+from albert_tf.tasks.examples import label_of, label_set
 from albert_tf.tasks.tables import ABSENT, Row, Table, read_table, read_tsv, table_text
 
 

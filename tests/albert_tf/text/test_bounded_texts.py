@@ -12,7 +12,7 @@ from albert_tf.text import text_tokenizer
 from albert_tf.text.bounded_texts import keep_ends, squeezed_classes
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.vocabulary_training import train_vocabulary
-from hub_export.preprocessor import Preprocessor
+from hub_export.modules import Preprocessor
 
 KINDS = ("sentencepiece", "cased", "wordpiece", "byte_level_bpe")
 CATEGORIES = ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn")

@@ -4,8 +4,8 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuned_model import create_predict_fn
+from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tasks.records import QuestionRecord
 from hub_export.serving_signatures import Served, serving_signatures
 from tests.albert_tf.tasks.answers import assert_answered
 from tests.hub_export.conftest import CONFIG

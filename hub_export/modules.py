@@ -1,10 +1,11 @@
-"""The encoder as an exported module: token ids to hidden states, with the heads of pre-training beside it."""
+"""Modules for hub.KerasLayer: the preprocessor, the encoder and its heads."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from albert_tf.models.compiled_encoder import ROWS_AT_ONCE, next_length, pad_inp
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.layers import draw_seed
 from albert_tf.models.task_models import AlbertPretrainer
+from albert_tf.text.packing import pack
+from albert_tf.text.text_tokenizer import InputFormat, ensure_text_batch
+from albert_tf.text.tokenizer import TextTokenizer, Vocabulary
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
     SENTENCEPIECE,
@@ -23,7 +27,116 @@ from albert_tf.text.tokenizer_config import (
     WORDPIECE,
     read_tokenizer_kind,
 )
-from hub_export.module import Module, ids_spec
+
+
+class Module(tf.train.Checkpoint):
+    """An object that `tf.saved_model.save` writes and `hub.KerasLayer` reads with all its weights.
+
+    A subclass adds a class-level `__call__`, a tf.function traced for every permitted argument: KerasLayer
+    finds no trainable weights in a plain tf.Module. Keras objects stay in the closures of those functions, so
+    that what is saved depends on no Keras. Variables are all that any call uses, in the source model's order;
+    all can be trained.
+    """
+
+    def __init__(self, variables: Iterable[tf.Variable] = ()):
+        super().__init__()
+        self.variables = list(variables)
+        self.trainable_variables = list(self.variables)
+        self.regularization_losses: list[tf.types.experimental.GenericFunction] = []
+
+
+def ids_spec(names: Sequence[str]) -> dict[str, tf.TensorSpec]:
+    """Inputs by name, int32 [B, any length] each."""
+    return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
+
+
+TEXT_SPEC = tf.TensorSpec([None], tf.string, "text")
+
+
+class Preprocessor(Module):
+    """Text to the encoder's inputs, and its steps as parts; `training` and `mask` change nothing.
+
+    Its parts: `tokenize` is from string [B] to int32 [B, (tokens)], of WordPiece [B, (words), (tokens)],
+    without special tokens; `tokenize_with_offsets` also gives the first byte of each token and the byte after
+    its last, int64; `get_special_tokens_dict` of both has the ids of the special tokens and the vocabulary's
+    size; `bert_pack_inputs` packs tokens. Each part works and can be saved without the others.
+
+    Args:
+      tokenizer: text to token ids.
+      seq_length: length S of the inputs where the caller names none, in tokens.
+    """
+
+    def __init__(self, tokenizer: TextTokenizer, seq_length: int = 128):
+        super().__init__()
+        self._tokenizer, self._seq_length = tokenizer, seq_length
+        self._input_format = tokenizer.vocabulary.input_format
+        self.tokenize = Tokenization(tokenizer, tokenizer.tokenize_words)
+        self.tokenize_with_offsets = Tokenization(
+            tokenizer, lambda text: list(tokenizer.tokenize_words_with_offsets(text))
+        )
+        self.bert_pack_inputs = bert_pack_inputs(seq_length, self._input_format)
+        for training in (False, True):
+            self.__call__.get_concrete_function(TEXT_SPEC, training)
+
+    @tf.function
+    def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> dict[str, tf.Tensor]:
+        """Each text as one segment: string [B] to int32 [B, S] by name."""
+        text = self._tokenizer.shorten_text(ensure_text_batch(text), self._seq_length)
+        return pack([self.tokenize(text)], self._seq_length, self._input_format)
+
+
+class Tokenization(Module):
+    """A part of a preprocessor that makes tokens of texts, by a function of its tokenizer."""
+
+    def __init__(self, tokenizer: TextTokenizer, tokenize: Callable[[tf.Tensor], Any]):
+        super().__init__()
+        self._tokenizer = tokenizer  # whose resources are saved with what is tracked
+        self.get_special_tokens_dict = _special_tokens(tokenizer.vocabulary)
+        # Concrete, so that the graphs of both calls have one copy of what the tokenizer holds.
+        graph = tf.function(lambda text: tokenize(ensure_text_batch(text))).get_concrete_function(TEXT_SPEC)
+        self._tokenize = lambda text: graph(text)  # which is not saved beside them
+        for training in (False, True):
+            self.__call__.get_concrete_function(TEXT_SPEC, training)
+
+    @tf.function
+    def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> Any:
+        """The tokens, without the places that they have in their texts or with them."""
+        return self._tokenize(text)
+
+
+def _special_tokens(vocabulary: Vocabulary) -> tf.types.experimental.GenericFunction:
+    """The size of a vocabulary and the ids of its special tokens, int32 scalars."""
+    special = vocabulary.special_ids
+    ids = {
+        "vocab_size": len(vocabulary),
+        "padding_id": special.padding,
+        "start_of_sequence_id": special.start,
+        "end_of_segment_id": special.separator,
+        "mask_id": special.mask,
+    }
+    return tf.function(
+        lambda: {name: tf.constant(value, tf.int32) for name, value in ids.items()}, input_signature=[]
+    )
+
+
+def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
+    """The module that packs one or two segments into the encoder's inputs.
+
+    It is from a list of one or two ragged int32, [B, (tokens)] or [B, (words), (tokens)] each, and
+    `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
+    """
+
+    @tf.function
+    def call(
+        segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor = default_length
+    ) -> dict[str, tf.Tensor]:
+        return pack(segments, seq_length, input_format)
+
+    ranks = [tf.RaggedTensorSpec([None] * rank, tf.int32) for rank in (2, 3)]
+    for segments in itertools.chain(itertools.product(ranks), itertools.product(ranks, ranks)):
+        call.get_concrete_function(list(segments), seq_length=tf.TensorSpec([], tf.int32, "seq_length"))
+    return type("BertPackInputs", (Module,), {"__call__": staticmethod(call)})()
+
 
 OUTPUTS = ("pooled_output", "sequence_output", "encoder_outputs")
 Forward = Callable[[Tensors, bool], dict[str, Any]]

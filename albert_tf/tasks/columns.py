@@ -106,16 +106,10 @@ def _parse_label(value: Any, column: str, where: str, has_lists: bool) -> str | 
                 problem = f"{shorten(value)} under {column!r} is no list in JSON"
                 raise InputError(f'{where}: {problem}: write ["a", "b"], or a|b') from None
     if not has_lists or not isinstance(value, list):
-        return _parse_item(value, column, where).strip()  # else a space after one would make another
+        return _parse_text(value, column, where).strip()  # else a space after one would make another
     if any(map(is_missing, value)):
         raise InputError(f"{where}: null is among the labels {shorten(value)} under {column!r}: leave it out")
-    return tuple(_parse_item(item, column, where) for item in value)
-
-
-def _parse_item(value: Any, column: str, where: str) -> str:
-    """A label as text; a decimal is spelled as a float is, without zeros at the end of its fraction."""
-    text = _parse_text(value, column, where)
-    return text.rstrip("0").rstrip(".") if isinstance(value, decimal.Decimal) and "." in text else text
+    return tuple(_parse_text(item, column, where) for item in value)
 
 
 def table_files(source: Paths, records: Sequence[TextRecord], form: OutputFormat) -> PredictionWriter:

@@ -10,6 +10,7 @@ figures on held-out documents, and in the last columns the paper's, which are of
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 from pathlib import Path
 
@@ -17,6 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import learning
 import smoke
+import tensorflow as tf
 
 import albert_tf
 from albert_tf.pretraining.loss import pretraining_loss_fn
@@ -90,15 +92,21 @@ def figures(run: Path, held_out: str, asked: str) -> dict[str, float]:
     """A run's figures on held-out text, its sentence head asked as if `asked` were its objective."""
     stored = open_stored_model(run)
     model = build_model(stored.config, {**stored.task, "sentence_objective": asked}, stored.read)
-    batches = albert_tf.pretraining_dataset(
+    batches = questions(held_out, run.parent / "spiece.model", asked)
+    return loss_metrics(evaluator(model, pretraining_loss_fn(asked))(batches))
+
+
+@functools.cache
+def questions(held_out: str, vocabulary: Path, asked: str) -> tf.data.Dataset:
+    """Held-out text as examples of a sentence objective, the same for all runs."""
+    return albert_tf.pretraining_dataset(
         held_out,
-        run / "spiece.model",
+        vocabulary,
         seq_length=learning.FLAGS["seq_length"],
         sentence_objective=asked,
         shuffle=False,
         repeat=False,
     )
-    return loss_metrics(evaluator(model, pretraining_loss_fn(asked))(batches))
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def _place() -> tempfile.TemporaryDirectory[str]:
 
 
 def folder(name: str = "output") -> Path:
-    """A folder to write; nobody has made it yet."""
-    return Path(_place().name, name)
+    """A new folder to write; nobody has made it yet."""
+    return Path(tempfile.mkdtemp(dir=_place().name), name)
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:

@@ -156,11 +156,9 @@ SECTIONS = [
 
 
 @pytest.fixture(scope="module")
-def sandbox(tiny_vocabulary, tmp_path_factory) -> Path:
+def sandbox(tiny_vocabulary, made_once) -> Path:
     """A folder with what the pages name and do not make."""
-    folder = tmp_path_factory.mktemp("readme") / "sandbox"
-    write_sandbox(folder, tiny_vocabulary)
-    return folder
+    return made_once("sandbox", lambda folder: write_sandbox(folder, tiny_vocabulary))
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Each benchmark's smallest setting runs to its end, by the command that its first lines name."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,32 +9,71 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks import smoke_script
+
 ROOT = Path(__file__).resolve().parents[2]
 # Of features that change, without a smallest setting; and what is no program.
 WITHOUT = {"lite", "pipeline_runtimes", "smoke"}
 BENCHMARKS = sorted({path.stem for path in (ROOT / "benchmarks").glob("*.py")} - WITHOUT)
 
 
+def needs_its_own_process(name: str) -> bool:
+    """Whether a benchmark starts processes like itself, or says how many devices TensorFlow has."""
+    text = (ROOT / f"benchmarks/{name}.py").read_text("utf-8")
+    return "import subprocess" in text or "set_logical_device_configuration" in text
+
+
+TOGETHER = [name for name in BENCHMARKS if not needs_its_own_process(name)]
+
+
 def output_of(*words: str) -> str:
-    """What a command prints; it may use two of the processors."""
+    """What a command prints with --smoke; it may use two of the processors."""
+    return printed_by(*words, "--smoke")
+
+
+def printed_by(*words: str) -> str:
+    """What a program prints."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
-        [sys.executable, *words, "--smoke"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False,
+        [sys.executable, *words],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", BENCHMARKS)
-def test_a_benchmark_prints_its_figures(name):
+def command_of(name: str) -> str:
+    """The command that a benchmark's first lines name, without its flags."""
     text = (ROOT / f"benchmarks/{name}.py").read_text("utf-8")
-    command = re.search(
-        r"^    (?:\S+=\S+ )?python (-m benchmarks\.\w+|benchmarks/\w+\.py)", text, re.MULTILINE
-    )
-    assert command, "the first lines name no command"
-    assert re.search(r"\d", output_of(*command[1].split()))
+    found = re.search(r"^    (?:\S+=\S+ )?python (-m benchmarks\.\w+|benchmarks/\w+\.py)", text, re.MULTILINE)
+    assert found, "the first lines name no command"
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def together(made_once) -> dict[str, tuple[str, str]]:
+    """By command what the benchmarks of one process print, and how they fail."""
+
+    def write(folder):
+        folder.mkdir()
+        printed_by(smoke_script.__file__, str(folder / "lines.jsonl"), *map(command_of, TOGETHER))
+
+    lines = (made_once("smoke", write) / "lines.jsonl").read_text("utf-8").splitlines()
+    return {command: (printed, failure) for command, printed, failure in map(json.loads, lines)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_benchmark_beside_others_prints_its_figures(name, together):
+    printed, failure = together[command_of(name)]
+    assert not failure
+    assert re.search(r"\d", printed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*BENCHMARKS} - {*TOGETHER}))
+def test_a_benchmark_prints_its_figures(name):
+    assert re.search(r"\d", output_of(*command_of(name).split()))
 
 
 @pytest.mark.slow

@@ -86,7 +86,7 @@ texts = st.tuples(st.lists(lines, max_size=40), st.sampled_from([b"\n", b"\r\n",
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(texts)
 @example(([], b"\n", False))
 @example(([b"hat"], b"\n", False))

@@ -96,6 +96,7 @@ def test_a_pretrained_run_is_taken_at_its_newest(tiny_vocabulary, tmp_path):
     assert RunDirectory(tmp_path / "run").default_step() == 2
 
 
+@pytest.mark.slow
 def test_all_who_read_a_run_take_it_unless_they_are_told(steps, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(steps, run)

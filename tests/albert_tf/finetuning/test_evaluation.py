@@ -66,7 +66,7 @@ def read_probabilities(run, file, output):
     return rows, np.array([[float(row[name]) for name in names] for row in rows], np.float32)
 
 
-@pytest.mark.parametrize("task", ["classification", "multi_label"])
+@pytest.mark.parametrize("task", ["classification", pytest.param("multi_label", marks=pytest.mark.slow)])
 def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     file, right, run = run_of(task)
     _, scores = read_probabilities(run, file, tmp_path / "before.csv")

@@ -103,6 +103,7 @@ def glue(saved, tmp_path, monkeypatch):
     return {name: saved(name, seq_length=24) for name in GLUE if name != "ax"}
 
 
+@pytest.mark.slow
 def test_a_submission(glue, saved, tmp_path, monkeypatch):
     output = tmp_path / "glue.zip"
     submit(list(glue.values()), tmp_path / "glue", output)

@@ -129,6 +129,7 @@ def batches(*columns):
     return tf.data.Dataset.from_tensor_slices(columns).batch(5)
 
 
+@pytest.mark.slow
 def test_trained_saved_and_loaded(fresh, tmp_path, caplog):
     """Learns, tells how well, and is the same as a SavedModel, as `.keras` and as a run."""
     model = fresh(seq_length=48)

@@ -93,7 +93,10 @@ def test_recorded_answers(shared, kind):
     assert compared > 15
 
 
-@pytest.mark.parametrize(("answerability", "xla"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(
+    ("answerability", "xla"),
+    [(False, False), (True, False), pytest.param(True, True, marks=pytest.mark.slow)],
+)
 def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answerability, xla):
     """Neither on which windows are in a batch nor on how much padding is."""
     records = [

@@ -1,6 +1,7 @@
 """Fixtures of the whole session: TensorFlow is slow to import and vocabularies are slow to train."""
 
 import fcntl
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -40,6 +41,13 @@ def pytest_report_header() -> str:
     gpus = [tf.config.experimental.get_device_details(gpu) for gpu in tf.config.list_physical_devices("GPU")]
     names = ", ".join(details.get("device_name", "a GPU") for details in gpus)
     return f"TensorFlow {tf.__version__} on {names or 'the CPU'}"
+
+
+def pytest_collection_finish() -> None:
+    """Modules that are imported by now stay, so that the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.hookimpl(tryfirst=True)

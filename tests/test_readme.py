@@ -123,6 +123,26 @@ assert inputs["input_word_ids"].shape == (2, 64) and inputs["input_word_ids"][0,
 assert [len(row) for row in ids.to_list()] == [int(sum(row)) - 2 for row in inputs["input_mask"]]
 assert outputs["pooled_output"].shape == (2, 32) and outputs["sequence_output"].shape == (2, 64, 32)
 """,
+    'TASK_SPECS["verdicts"]': """
+import json
+lines = [json.loads(line) for line in open("verdicts/metrics.jsonl")]
+assert {"eval_f1", "eval_accuracy"} <= set().union(*lines)
+assert json.load(open("verdicts/task.json"))["best_by"] == "eval_f1"
+""",
+    "class CharacterTokenizer(": """
+(batch,) = batches.take(1)
+pieces = np.array(CharacterVocabulary.from_file("characters.txt").pieces)
+whole = batch["input_word_ids"].numpy()
+np.put_along_axis(whole, batch["masked_lm_positions"].numpy(), batch["masked_lm_ids"].numpy(), axis=1)
+texts = Path("corpus/text.txt").read_text().lower().split()
+words = "".join(pieces[whole[0]]).split("[SEP]")[0].removeprefix("[CLS]").split()[1:-1]
+assert len(words) > 2 and set(words) <= set(texts) | {word.replace("[UNK]", "") for word in words}
+""",
+    'PRESETS["shallow_small"]': """
+assert states.shape == (1, 4, 64) and encoder.config.family != "albert"
+layers = [name for name in (x.name for x in encoder.trainable_variables) if "query/kernel" in name]
+assert len(layers) == 3
+""",
     "keras.layers.Dense(3)": """
 import numpy as np
 again = keras.models.load_model("own.keras")

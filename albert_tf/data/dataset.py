@@ -15,13 +15,7 @@ from albert_tf.data.documents import corpus_documents, shuffle_documents
 from albert_tf.data.example_builder import ExampleBuilder, fill_batch
 from albert_tf.data.sources import DocumentSource, document_source, find_inputs
 from albert_tf.data.splits import CorpusSplit
-from albert_tf.data.tfrecords import (
-    assert_whole,
-    check_example,
-    decode_examples,
-    first_example,
-    tfrecord_reader,
-)
+from albert_tf.data.tfrecords import check_example, decode_examples, first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.recipes import ExampleSettings
 from albert_tf.settings import replace_fields
@@ -158,10 +152,6 @@ def example_batches(
     cached = maker.blocks(source.blocks(part)).cache() if cache else None
 
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
-        # Text may be emptied since it was looked at, and an epoch of nothing would follow another for ever.
-        is_there = source.blocks(part).take(1).reduce(False, lambda *_: True)
-        with tf.control_dependencies([assert_whole(is_there, source.files[0])]):
-            epoch = tf.identity(epoch)
         block_seed, example_seed = tf.unstack(tf.random.split(tf.random.fold_in(pipeline_seed, epoch)))
         blocks = cached or maker.blocks(source.blocks(part, seed if shuffle else None, epoch))
         rows = (

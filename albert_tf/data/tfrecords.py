@@ -31,11 +31,6 @@ _REMEDY = "is damaged or cut off and cannot be read to its end: make or copy it 
 _read: dict[str, None] = {}  # the files that this process has made readers of, the newest last
 
 
-def assert_whole(is_whole: tf.Tensor, file: tf.Tensor | str) -> tf.Operation:
-    """An assertion whose failure `naming_damaged_files` makes an error of one line about the file."""
-    return tf.debugging.Assert(is_whole, [file, _REMEDY])
-
-
 def tfrecord_reader(files: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Dataset]:
     """A function from one of these uncompressed files to its records, a dataset of string scalars.
 
@@ -54,7 +49,9 @@ def tfrecord_reader(files: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Datas
 
         def count(bytes_read: tf.Tensor, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             at_end = record == ""
-            with tf.control_dependencies([assert_whole(~at_end | (bytes_read == size), file)]):
+            with tf.control_dependencies(
+                [tf.debugging.Assert(~at_end | (bytes_read == size), [file, _REMEDY])]
+            ):
                 framed = tf.cast(tf.strings.length(record) + _FRAME, tf.int64)
             return bytes_read + framed, record
 

@@ -2,7 +2,6 @@ import collections
 import gzip
 import math
 import socket
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import albert_tf
 from albert_tf.constants import pretraining_spec
 from albert_tf.data.dataset import NothingFound
 from albert_tf.data.splits import CorpusSplit
-from albert_tf.data.tfrecords import naming_damaged_files
 from albert_tf.errors import InputError
 from tests.tiny import DOCUMENTS
 
@@ -230,14 +228,3 @@ def test_one_document_has_no_random_next_segments(dataset, tmp_path, caplog):
     batch = next(iter(dataset(tmp_path / "one.txt", sentence_objective="nsp")))
     assert caplog.messages == [f"{tmp_path / 'one.txt'}: one document alone, so all labels of nsp are 0"]
     assert not batch["next_sentence_labels"].numpy().any()
-
-
-def test_text_that_is_emptied_ends_the_batches(tiny_corpus, tiny_vocabulary, tmp_path):
-    """And not an endless search for the next one."""
-    text = tmp_path / "emptied.txt"
-    text.write_bytes(Path(tiny_corpus).read_bytes())
-    batches = iter(albert_tf.pretraining_dataset(text, tiny_vocabulary, 2, 32))
-    next(batches)
-    text.write_bytes(b"")
-    with pytest.raises(InputError, match=rf"{text} is damaged or cut off"), naming_damaged_files():
-        list(batches)

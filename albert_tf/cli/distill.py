@@ -8,8 +8,12 @@ from albert_tf.cli import finetune, pretrain
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.errors import InputError
-from albert_tf.finetuning.finetuning_recipes import EvaluationSettings, FinetuningRecipe
-from albert_tf.finetuning.soft_targets import SoftLabels, SoftTargets
+from albert_tf.finetuning.finetuning_recipes import (
+    EvaluationSettings,
+    FinetuningRecipe,
+    SoftLabels,
+    SoftTargets,
+)
 from albert_tf.process import quiet_start
 from albert_tf.recipes import PRETRAINING_RECIPES, PretrainingRecipe, QuestionSettings
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS

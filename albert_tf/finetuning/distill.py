@@ -18,8 +18,8 @@ from albert_tf.conversion.init_from import init_from_run, resolve_run
 from albert_tf.errors import InputError, check_range
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import run_task
+from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
 from albert_tf.finetuning.finetuning_settings import Finetuning
-from albert_tf.finetuning.soft_targets import SoftLabels, SoftTargets
 from albert_tf.io import PathLike
 from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.pretraining.pretrain import pretrain

@@ -6,7 +6,7 @@ import tensorflow as tf
 from scipy.special import log_softmax
 
 from albert_tf.finetuning.distill import pretraining_loss_sums, task_loss_sums
-from albert_tf.finetuning.soft_targets import SoftLabels, SoftTargets
+from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
 from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.multi_label import MultiLabel

@@ -10,7 +10,7 @@ import pytest
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.distill import Distillation, distill
-from albert_tf.finetuning.soft_targets import SoftTargets
+from albert_tf.finetuning.finetuning_recipes import SoftTargets
 from albert_tf.pretraining import pretrain as pretraining
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.pretrain import pretrain

@@ -184,8 +184,9 @@ def measured(row: str, folder: Path) -> dict[str, Any]:
 
 def our_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tuple[Answer, float, Path]:
     """A function from texts to labels, memory before it was loaded, and the folder of its files."""
-    import albert_tf.text.tokenizer  # registers the ops of TF Text
     import tensorflow as tf
+
+    import albert_tf.text.tokenizer  # registers the ops of TF Text
 
     tf.function(lambda x: tf.nn.gelu(x))(tf.ones([2, 2]))  # what TensorFlow itself needs is there before
     before = resident()

@@ -26,8 +26,8 @@ def keep_ends(
 ) -> tf.Tensor:
     """Texts, string [B], of which longer ones lose what is not among their first, or last, num_bytes.
 
-    They are cut at a space, and between two characters where there is none. A text of at most num_bytes stays
-    as it is. A text is read up to where enough is left of it.
+    They are cut at a space, and between two characters where none is in the outer half of what stays. A text
+    of at most num_bytes stays as it is. A text is read up to where enough is left of it.
 
     Args:
       text: the texts.
@@ -75,7 +75,7 @@ def _end(
     is_whole = (position == lengths) & (tf.strings.length(read) <= num_bytes)
     sizes = tf.minimum(tf.strings.length(read), num_bytes)
     none = tf.zeros_like(sizes)
-    # Where there is no space the outermost character, which may be cut in two, is left out.
+    # Without a near space the outermost character, which may be cut in two, is left out.
     if is_tail:
         part = tf.strings.substr(read, tf.strings.length(read) - sizes, sizes)
         at_space = tf.strings.regex_replace(part, r"\A\S* ", " ", replace_global=False)
@@ -86,4 +86,5 @@ def _end(
         count = tf.strings.length(part, unit="UTF8_CHAR") - 1
         characters = tf.strings.substr(part, none, tf.maximum(count, 0), unit="UTF8_CHAR")
     without_space = tf.where(characters == "", part, characters)  # of bytes that are not UTF-8
-    return read, is_whole, tf.where(at_space == part, without_space, at_space)
+    lost = sizes - tf.strings.length(at_space)  # more than half of Chinese with one space at its beginning
+    return read, is_whole, tf.where((lost == 0) | (2 * lost > sizes), without_space, at_space)

@@ -142,6 +142,9 @@ def test_ends_are_cut_at_spaces_and_between_characters():
     assert ends("éééééé".encode(), has_head=False, has_tail=True) == "ééé".encode()
     assert ends("xéééééé".encode()) == "xééé".encode()
     assert ends(b"\x80" * 9) == b"\x80" * 8
+    # A space far from the end is no place to cut: nearly all would be lost.
+    assert ends(b"a bcdefghijk") == b"a bcdef"
+    assert ends(b"abcdefghij k", has_head=False, has_tail=True) == b"fghij k"
 
 
 @pytest.mark.parametrize("unit", [b"word ", b"\0", b"\0 ", b"a  "])

@@ -278,10 +278,7 @@ FAULTS = (
         "albert_tf/training/loop.py",
         "kept = {*steps[-self.training.loop.keep :], self.best.step(book.lines, steps)}",
         "kept = {*steps[-self.training.loop.keep :]}",
-        (
-            "tests/albert_tf/finetuning/test_best_step.py",
-            "tests/albert_tf/training/test_loop.py",
-        ),
+        ("tests/albert_tf/finetuning/test_best_step.py", "tests/albert_tf/training/test_loop.py"),
     ),
     Fault(
         "loop: weights that are not finite are saved",
@@ -302,10 +299,7 @@ FAULTS = (
         "albert_tf/training/stages.py",
         'return {**parts, "iterator": self.iterator, "drawn_at": self.drawn_at}',
         "return parts",
-        (
-            "tests/albert_tf/finetuning/test_resume.py",
-            "tests/albert_tf/training/test_loop.py",
-        ),
+        ("tests/albert_tf/finetuning/test_resume.py", "tests/albert_tf/training/test_loop.py"),
     ),
     Fault(
         "growth: layers come from the first ones of a deeper run",
@@ -319,10 +313,7 @@ FAULTS = (
         "albert_tf/runs/warm_start.py",
         '["model", "task", "labels", "pooling"]',
         '["model"]',
-        (
-            "tests/albert_tf/finetuning/test_starts.py",
-            "tests/albert_tf/runs/test_growth.py",
-        ),
+        ("tests/albert_tf/finetuning/test_starts.py", "tests/albert_tf/runs/test_growth.py"),
     ),
     Fault(
         "conversion: kernels are not transposed for PyTorch",

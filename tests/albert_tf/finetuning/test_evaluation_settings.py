@@ -43,10 +43,7 @@ def test_the_lowest_loss_tells_the_best_step(by_loss, own_table):
 
 @pytest.mark.parametrize(
     ("changes", "best_by", "choose"),
-    [
-        ({}, "auc", max),
-        ({"task": "regression", "columns": Columns("text", None, "length")}, "rmse", min),
-    ],
+    [({}, "auc", max), ({"task": "regression", "columns": Columns("text", None, "length")}, "rmse", min)],
 )
 def test_a_figure_of_the_report_tells_the_best_step(asked, own_table, tmp_path, changes, best_by, choose):
     loop = {"log_every": 0, "eval_every": 3, "checkpoint_every": 3}

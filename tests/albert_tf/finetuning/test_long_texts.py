@@ -18,10 +18,7 @@ from tests.albert_tf.finetuning.runs import LOOP, RECIPE, SENTENCES
 S, STRIDE = 16, 9
 TEXTS = [*SENTENCES[:3], " ".join(SENTENCES[:5]), "", " ".join(SENTENCES)]
 READ = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0, "seq_length": S, "pooling": "mean"}
-LONG = {
-    "windows": {"long": "windows", "window_pooling": "max"},
-    "head_tail": {"long": "head_tail"},
-}
+LONG = {"windows": {"long": "windows", "window_pooling": "max"}, "head_tail": {"long": "head_tail"}}
 
 
 def settings_of(asked, long, output=None):

@@ -200,11 +200,7 @@ def copy_blocks(shared, unshared):
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"sharing": "ffn"},
-        {"num_hidden_groups": 2},
-        {"sharing": "attention", "inner_group_num": 2},
-    ],
+    [{"sharing": "ffn"}, {"num_hidden_groups": 2}, {"sharing": "attention", "inner_group_num": 2}],
     ids=str,
 )
 def test_shared_layers_compute_what_equal_unshared_ones_do(inputs, changes):

@@ -12,10 +12,7 @@ def test_lines_in_their_order(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl"):
         read_metrics(tmp_path)
     (tmp_path / "metrics.jsonl").write_bytes(LINE + b'{"step": 2, "loss": 6}\n' + LINE[:20])  # cut off
-    assert read_metrics(tmp_path) == [
-        {"step": 1, "loss": 6.5, "gradient_norm": None},
-        {"step": 2, "loss": 6},
-    ]
+    assert read_metrics(tmp_path) == [{"step": 1, "loss": 6.5, "gradient_norm": None}, {"step": 2, "loss": 6}]
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,7 @@ ALBERTS = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
     [
         ({}, "<pad> must be at id 0"),
         ({**ALBERTS, "control_symbols": ["[CLS]", "[SEP]"]}, r"\[MASK\] must be at id 4"),
-        (
-            {**ALBERTS, "control_symbols": ["[SEP]", "[CLS]", "[MASK]"]},
-            r"\[CLS\] must be at id 2",
-        ),
+        ({**ALBERTS, "control_symbols": ["[SEP]", "[CLS]", "[MASK]"]}, r"\[CLS\] must be at id 2"),
     ],
 )
 def test_a_special_piece_that_is_missing_or_elsewhere(ids, message, tmp_path):

@@ -5,13 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.peers.compared import (
-    CASES,
-    PEERS,
-    encoder_inputs,
-    pretraining_batch,
-    read_sentences,
-)
+from benchmarks.peers.compared import CASES, PEERS, encoder_inputs, pretraining_batch, read_sentences
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "benchmarks/peers"

@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.conversion.convert import convert
+from albert_tf.errors import InputError
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
@@ -14,10 +16,17 @@ from albert_tf.tasks.columns import Columns
 from hub_export.export import export
 from hub_export.module_check import find_faults
 from tests.albert_tf.finetuning.runs import LOOP, RECIPE, SENTENCES
+from tests.albert_tf.pretraining.runs import weights
 
 S, STRIDE = 16, 9
+
+
 TEXTS = [*SENTENCES[:3], " ".join(SENTENCES[:5]), "", " ".join(SENTENCES)]
+
+
 READ = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0, "seq_length": S, "pooling": "mean"}
+
+
 LONG = {"windows": {"long": "windows", "window_pooling": "max"}, "head_tail": {"long": "head_tail"}}
 
 
@@ -85,3 +94,84 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
     assert list(find_faults(tmp_path / "hub/serving/1", served)) == []
     served = served.signatures["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(served["scores"], tf.nn.softmax(model(TEXTS)), atol=1e-6)
+
+
+# A run whose classifier reads the mean of the tokens' states: trained, asked, exported, converted.
+
+MEAN = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0, "pooling": "mean"}
+
+
+POOLER = {"pooler/dense/kernel:0", "pooler/dense/bias:0"}
+
+
+@pytest.fixture(scope="module")
+def mean(asked):
+    """A run of six updates without dropout."""
+    made = asked(recipe=MEAN, loop={"checkpoint_every": 1, "keep": 6})
+    finetune(made)
+    return made.output
+
+
+def scores_by_hand_of_pooling(run, tokenizer, texts):
+    """The probabilities of the labels, each text by itself and unpadded."""
+    model = albert_tf.load(run)
+    weight, bias = (variable.numpy() for variable in model.variables[-2:])
+    logits = []
+    for tokens in tokenizer(tf.constant(texts)).to_list():
+        states = model.encoder({"input_word_ids": tf.constant([[2, *tokens[:30], 3]])})["sequence_output"]
+        logits.append(states.numpy()[0].mean(axis=0) @ weight.T + bias)
+    shares = np.exp(logits)
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def test_its_files_say_so_and_all_but_the_pooler_learns(mean, asked):
+    """The pooler, which has no gradient, does not decay either. The rate of the first update is 0."""
+    for name in ("task.json", "recipe.json"):
+        assert json.loads((mean / name).read_text())["pooling"] == "mean"
+    assert albert_tf.load(mean).pooling == "mean"
+    before, after = weights(mean, 1), weights(mean, 6)
+    assert {name for name in before if np.array_equal(before[name], after[name])} == POOLER
+    # The optimizer still has the pooler's moments: checkpoints of earlier versions number them.
+    found = tf.train.load_checkpoint(str(mean / "checkpoints/ckpt-6")).get_variable_to_shape_map()
+    shapes = [shape for name, shape in found.items() if name.startswith("optimizer/variables/") and shape]
+    expected = [variable.shape.as_list() for variable in albert_tf.load(mean).variables]
+    assert sorted(shapes) == sorted(expected * 2)
+    with pytest.raises(InputError, match="pooling is 'mean' there and 'first' here"):
+        finetune(asked(mean, recipe={**MEAN, "pooling": "first"}))
+
+
+@pytest.mark.slow
+def test_predictions_and_exported_answers_are_those_by_hand(mean, own_table, piece_tokenizer, tmp_path):
+    labels, expected = ["speech", "tale"], scores_by_hand_of_pooling(mean, piece_tokenizer, SENTENCES)
+    assert np.ptp(expected[:, 0]) > 0.01
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in SENTENCES))
+    predict(mean, tmp_path / "in.jsonl", tmp_path / "out.jsonl", columns=Columns("text", None, None))
+    predicted = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [row["prediction"] for row in predicted] == [labels[scores.argmax()] for scores in expected]
+    np.testing.assert_allclose([row["score"] for row in predicted], expected.max(axis=1), atol=1e-5)
+    export(mean, tmp_path / "hub", seq_length=32, check=False)
+    served = tf.saved_model.load(str(tmp_path / "hub/serving/1"))
+    answers = served.signatures["serving_default"](text=tf.constant(SENTENCES))
+    np.testing.assert_allclose(answers["scores"], expected, atol=1e-5)
+    # A head on the exported encoder's states, as the run's.
+    tokens = tf.saved_model.load(str(tmp_path / "hub/preprocessor"))(tf.constant(SENTENCES))
+    states = tf.saved_model.load(str(tmp_path / "hub/encoder"))(tokens)["sequence_output"].numpy()
+    counts = tokens["input_mask"].numpy().sum(axis=1)
+    means = np.stack([rows[:count].mean(axis=0) for rows, count in zip(states, counts, strict=True)])
+    weight, bias = (variable.numpy() for variable in albert_tf.load(mean).variables[-2:])
+    np.testing.assert_allclose(tf.nn.softmax(means @ weight.T + bias), expected, atol=1e-5)
+    assert '"pooling": "mean"' in (tmp_path / "hub/README.md").read_text()
+
+
+def test_its_encoder_alone_is_converted(mean, tmp_path):
+    for target in ("google", "huggingface"):
+        with pytest.raises(InputError, match="run has pooling='mean', and classifiers elsewhere") as caught:
+            convert("run", target, mean, tmp_path / target)
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / target).exists()
+    albert_tf.save(albert_tf.load(mean).encoder, tmp_path / "encoder")
+    convert("run", "huggingface", tmp_path / "encoder", tmp_path / "huggingface")
+    convert("huggingface", "run", tmp_path / "huggingface", tmp_path / "again")
+    found, expected = weights(tmp_path / "again"), weights(mean)
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)

@@ -4,9 +4,12 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -21,11 +24,14 @@ from albert_tf.data.prepare_plan import PreparationFailed
 from albert_tf.data.prepared import decode_documents, read_stats
 from albert_tf.data.sources import held_out_shards
 from albert_tf.data.splits import CorpusSplit
+from albert_tf.data.tfrecords import first_example, naming_damaged_files, tfrecord_reader
 from albert_tf.errors import InputError
 from tests.albert_tf.data.test_pretraining import original_ids
 from tests.tiny import CORPUS, DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
+
+
 SHORT = [f"the hat of {a}{b}{c}\nand a loaf" for a in "abcdefgh" for b in "abcdefgh" for c in "abcdefgh"]
 
 
@@ -391,3 +397,107 @@ def test_the_text_is_known_by_its_content(start, tiny_corpus, tmp_path, monkeypa
     with pytest.raises(InputError, match=r"a\.txt has changed"):
         start(text)
     assert content(tmp_path / "out") == made
+
+
+# `prepare` killed without a warning: what has its final name is whole, and the same command goes on.
+
+SHARDS = 6
+
+
+SETTINGS = {"shards": SHARDS, "format": "examples", "seq_length": 48, "dupe_factor": 2}
+
+
+@pytest.mark.slow
+def test_killed_and_started_again(tiny_corpus, tiny_vocabulary, tmp_path):
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    text = tiny_corpus.read_text()
+    (tmp_path / "text.txt").write_text("\n\n".join(text.replace("the", f"the {i}") for i in range(20)))
+    prepare(tmp_path / "text.txt", whole, tiny_vocabulary, report=lambda line: None, **SETTINGS)
+
+    command = [sys.executable, "-m", "albert_tf", "prepare", "--input", str(tmp_path / "text.txt")]
+    command += ["--vocabulary", str(tiny_vocabulary), "--output", str(folder)]
+    command += [f"--{name}={value}" for name, value in SETTINGS.items()]
+    with subprocess.Popen(command) as process:
+        deadline = time.monotonic() + 120
+        while not (folder.exists() and content(folder)):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    left = content(folder)
+    assert 0 < len(left) < SHARDS
+    assert not (folder / "stats.json").exists()
+    for name, shard in left.items():
+        assert shard == content(whole)[name]
+        assert sum(1 for _ in tf.data.TFRecordDataset(str(folder / name))) > 0
+    before = {name: (folder / name).stat().st_mtime_ns for name in left}
+    subprocess.run(command, check=True)
+    assert content(folder) == content(whole)
+    counts = [json.loads((place / "stats.json").read_text())["counts"] for place in (folder, whole)]
+    assert counts[0] == counts[1]
+    # At most the shard that was renamed and not yet counted is made again.
+    assert sum((folder / name).stat().st_mtime_ns != time for name, time in before.items()) <= 1
+    assert {file.name for file in folder.iterdir()} == {*content(whole), "stats.json"}
+
+
+#
+
+
+@pytest.fixture(params=["", " [1] 字"])
+def damaged(request, tmp_path):
+    """A file of 200 records, a byte flipped in one of the last."""
+    path = tmp_path / f"shard{request.param}.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for number in range(200):
+            file.write(b"record %d" % number)
+    content = bytearray(path.read_bytes())
+    content[-50] ^= 1
+    path.write_bytes(content)
+    return path
+
+
+def test_damage_has_one_line_wherever_batches_are_read(damaged, two_replicas):
+    dataset = tf.data.Dataset.from_tensors(str(damaged)).flat_map(tfrecord_reader([str(damaged)]))
+    iterator = iter(dataset.map(tf.strings.length, tf.data.AUTOTUNE).batch(10).prefetch(2))
+
+    @tf.function
+    def step(iterator):
+        total = tf.constant(0)
+        for _ in tf.range(5):
+            rows = two_replicas.experimental_local_results(two_replicas.run(tf.reduce_sum, (next(iterator),)))
+            total += sum(rows)
+        return total
+
+    with pytest.raises(InputError) as error, naming_damaged_files():
+        for _ in range(5):
+            step(iterator)
+    remedy = "make or copy it again, or leave it out"
+    assert str(error.value) == f"{damaged} is damaged or cut off and cannot be read to its end: {remedy}"
+
+
+def test_a_file_that_cannot_be_opened_ends_the_pipeline(damaged):
+    """It is not tried for ever; a folder stands for a file that may not be read."""
+    read = tfrecord_reader([str(damaged)])
+    damaged.unlink()
+    for number, make in ((errno.ENOENT, lambda: None), (errno.EISDIR, damaged.mkdir)):
+        make()
+        dataset = tf.data.Dataset.from_tensors(str(damaged)).interleave(read, num_parallel_calls=2)
+        with pytest.raises(OSError) as caught, naming_damaged_files():
+            list(dataset.map(tf.strings.length, tf.data.AUTOTUNE).prefetch(2))
+        assert (caught.value.errno, caught.value.filename) == (number, str(damaged))
+        with pytest.raises(OSError) as caught:
+            first_example([str(damaged)])
+        assert (caught.value.errno, caught.value.filename) == (number, str(damaged))
+
+
+def test_a_file_that_is_cut_off_between_two_records_is_named(damaged):
+    read = tfrecord_reader([str(damaged)])
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[: 16 + len("record 0")])
+    with pytest.raises(InputError, match=re.escape(str(damaged))), naming_damaged_files():
+        list(tf.data.Dataset.from_tensors(str(damaged)).flat_map(read))
+
+
+def test_other_errors_stay_as_they_are():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be positive"), naming_damaged_files():
+        tf.debugging.assert_positive(-1, "must be positive")

@@ -25,7 +25,6 @@ from tests.tiny import DOCUMENTS, TINY
 
 LOOP = {"log_every": 0, "eval_every": 0, "checkpoint_every": 0}
 
-
 # Neither has a pooler, and layers share nothing.
 UNSHARED = TINY.replace(embedding_size=TINY.hidden_size, num_hidden_layers=2, sharing="none", pooler="none")
 CONFIGS = {

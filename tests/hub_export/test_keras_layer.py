@@ -12,8 +12,6 @@ from hub_export.modules import encoder_module
 from tests.tiny import TINY
 
 TEXTS = tf.constant(["A stone wall", "the old clock in the village", "", "Snow fell for three days."])
-
-
 LABELS = tf.constant([0.0, 1.0, 0.0, 1.0])
 
 

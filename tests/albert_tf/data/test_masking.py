@@ -19,14 +19,8 @@ from albert_tf.text.text_tokenizer import ALBERT_IDS
 from tests.albert_tf.data.test_pretraining import original_ids
 
 SEED = tf.constant([5, 6], tf.int64)
-
-
 PIECES = 50  # ids 5 … 24 begin a word, 25 … 49 go on with one
-
-
 STARTS_WORD = tf.constant([False] * 5 + [True] * 20 + [False] * 25)
-
-
 ORDINARY_IDS = tf.range(5, PIECES)
 
 
@@ -201,8 +195,6 @@ def test_in_graph_with_unknown_sizes_as_eagerly():
 # The paper's figures over more than 20,000 examples from real text.
 
 LENGTH = 128
-
-
 STATISTICS_SEED = tf.constant([7, 8], tf.int64)
 
 

@@ -30,8 +30,6 @@ from tests.albert_tf.data.test_pretraining import original_ids
 from tests.tiny import CORPUS, DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
-
-
 SHORT = [f"the hat of {a}{b}{c}\nand a loaf" for a in "abcdefgh" for b in "abcdefgh" for c in "abcdefgh"]
 
 
@@ -50,6 +48,19 @@ def prepared(tiny_corpus, tiny_vocabulary, tmp_path_factory):
     """The tiny corpus in two shards."""
     folder = tmp_path_factory.mktemp("prepared") / "corpus"
     prepare(tiny_corpus, folder, tiny_vocabulary, shards=2, report=lambda line: None)
+    return folder
+
+
+EXAMPLES = {"format": "examples", "seq_length": 48, "max_predictions": 9}
+
+
+@pytest.fixture(scope="module")
+def examples(tiny_corpus, tiny_vocabulary, tmp_path_factory):
+    """Its examples in two shards, each made once."""
+    folder = tmp_path_factory.mktemp("examples") / "corpus"
+    prepare(
+        tiny_corpus, folder, tiny_vocabulary, shards=2, dupe_factor=1, report=lambda line: None, **EXAMPLES
+    )
     return folder
 
 
@@ -185,7 +196,7 @@ def test_examples_that_cannot_be_written_leave_nothing_behind(start, tmp_path, m
     assert left <= {".json", ""}  # spills and what they hold
 
 
-def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_path, monkeypatch):
+def test_interrupted_and_started_again(examples, start, tiny_vocabulary, tmp_path, monkeypatch):
     out, write_examples, written = tmp_path / "out", prepare_files.write_examples, []
 
     def interrupted(path, name, plan):
@@ -194,13 +205,12 @@ def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_pat
         written.append(name)
         return write_examples(path, name, plan)
 
-    settings = {"format": "examples", "seq_length": 48, "dupe_factor": 1}
-    start(output=tmp_path / "whole", **settings)
+    settings = {**EXAMPLES, "dupe_factor": 1}
     monkeypatch.setattr(prepare_files, "write_examples", interrupted)
     with pytest.raises(PreparationFailed, match=r"the power went off.*goes on from what is done"):
         start(**settings)
     (name,) = written
-    assert content(out) == {name: content(tmp_path / "whole")[name]}
+    assert content(out) == {name: content(examples)[name]}
     with pytest.raises(FileNotFoundError, match=r"out has no stats\.json"):
         albert_tf.pretraining_dataset(out, tiny_vocabulary)
 
@@ -209,7 +219,7 @@ def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_pat
     before = (out / name).stat()
     start(**settings)
     assert (out / name).stat() == before
-    assert content(out) == content(tmp_path / "whole")
+    assert content(out) == content(examples)
     monkeypatch.setattr(corpus, "_run", None)
     lines = []
     start(report=lines.append, **settings)
@@ -227,16 +237,14 @@ def test_json_lines_on_the_command_line(tiny_vocabulary, tiny_tokenizer, tmp_pat
     assert read_stats(str(tmp_path / "out"))["counts"]["dropped_invalid_json"] == 1
 
 
-def test_examples(start, prepared, tiny_vocabulary, tmp_path):
-    folder, options = tmp_path / "out", {"format": "examples", "seq_length": 48, "max_predictions": 9}
-    stats = start(dupe_factor=3, **options)
+def test_examples(start, examples, prepared, tiny_vocabulary, tmp_path):
+    folder, stats = tmp_path / "out", start(dupe_factor=3, **EXAMPLES)
     read = {"max_predictions": 9, "repeat": False, **SIZE}
     batches = list(albert_tf.pretraining_dataset(folder, tiny_vocabulary, **read).as_numpy_iterator())
     rows = [tuple(row) for batch in batches for row in batch["input_word_ids"].tolist() if any(row)]
     assert len(rows) == stats["counts"]["examples"]
     assert len(set(rows)) > 0.95 * len(rows)  # other masks each time
-    once = start(output=tmp_path / "once", dupe_factor=1, **options)
-    assert 2.5 < len(rows) / once["counts"]["examples"] < 3.5
+    assert 2.5 < len(rows) / read_stats(str(examples))["counts"]["examples"] < 3.5
     with pytest.raises(InputError, match="finished examples"):
         albert_tf.pretraining_dataset(
             folder, tiny_vocabulary, share=CorpusSplit("documents", 0.0, 0.1), **SIZE
@@ -402,8 +410,6 @@ def test_the_text_is_known_by_its_content(start, tiny_corpus, tmp_path, monkeypa
 # `prepare` killed without a warning: what has its final name is whole, and the same command goes on.
 
 SHARDS = 6
-
-
 SETTINGS = {"shards": SHARDS, "format": "examples", "seq_length": 48, "dupe_factor": 2}
 
 

@@ -26,17 +26,9 @@ from tests.albert_tf.pretraining.runs import metrics
 from tests.tiny import TINY
 
 COLUMNS = Columns("text", None, "kind")
-
-
 OWN = {"output": "run", "task": "classification", "train": "own.csv", "columns": COLUMNS, "init_from": "r"}
-
-
 GLUE = {"output": "run", "task": "rte", "data": "RTE", "init_from": "r"}
-
-
 SQUAD = {"output": "run", "task": "squad-v1.1", "train": "train.json", "eval": "dev.json", "init_from": "r"}
-
-
 SCRATCH = {**GLUE, "init_from": None, "config": TINY, "vocabulary": "spiece.model"}
 
 
@@ -132,8 +124,6 @@ squad-v1.1 5e-5/48/0/.1/3649/365/384
 squad-v2.0 3e-5/48/0/.1/8144/814/512
 race 2e-5/32/.1/.1/12000/1000/512
 """
-
-
 PUBLISHED_COLUMNS = [
     *("learning_rate", "batch_size", "dropout", "classifier_dropout"),
     *("steps", "warmup_steps", "seq_length"),

@@ -31,8 +31,6 @@ OWN = {
         '{"context": "c", "question": "q", "options": ["a", "b"], "label": "A"}\n',
     ),
 }
-
-
 COLUMNS = Columns("a", "b", "y")
 
 

@@ -18,20 +18,10 @@ from tests.albert_tf.models.oracles import perturbed
 from tests.tiny import TINY
 
 B, S, E, H, L = 2, 7, 16, 32, 3
-
-
 DROPOUT = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1)
-
-
 ONE_LAYER = DROPOUT.replace(num_hidden_layers=1)  # quick to compile
-
-
 SEED = tf.constant([5, 6])
-
-
 UNKNOWN = tf.TensorSpec([None, None], tf.int32)
-
-
 KEYS = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -250,7 +240,7 @@ def test_without_training_nothing_is_dropped(dropping, inputs):
     assert_same(expected(inputs, training=True), expected(inputs), 0)  # rates of 0
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_gradients_under_dropout_are_those_of_finite_differences(inputs, jit_compile):
     encoder = perturbed(AlbertEncoder(ONE_LAYER))
     rng = np.random.default_rng(8)

@@ -20,11 +20,7 @@ from tests.albert_tf.models.oracles import inputs_of, perturbed
 from tests.tiny import TINY
 
 S, H = 6, 32
-
-
 DROPOUT = TINY.replace(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.1)
-
-
 SEED = tf.constant([5, 6])
 
 

@@ -12,8 +12,6 @@ from albert_tf.optimization import AdamW, Lamb, WarmupPolynomialDecay, create_op
 from albert_tf.optimization.lamb import lamb, trust_ratio
 
 STEPS = 8
-
-
 both = pytest.mark.parametrize("name", ["lamb", "adamw"])
 
 

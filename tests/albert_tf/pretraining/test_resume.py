@@ -32,9 +32,7 @@ def test_a_resumed_run_ends_with_the_same_weights(run, settings, tmp_path):
     assert checkpoint_steps(copy) == [3]
     pretrain(settings(copy))
     assert checkpoint_steps(copy) == [3, 6]
-    found = weights(copy)
-    for name, value in weights(run).items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    np.testing.assert_equal(weights(copy), weights(run))
     lines = metrics(copy)
     assert [line["step"] for line in lines if "loss" in line] == [2, 4, 6]
     assert [line["step"] for line in lines if "eval_loss" in line] == [3, 6]
@@ -145,7 +143,6 @@ def test_what_an_older_version_did_not_write_down_has_its_default(run, settings,
 
 STEPS = 30
 
-
 # In this order; each time but the first the run resumes from its last checkpoint.
 KILLS = [
     ("updating", 5),
@@ -186,9 +183,7 @@ def test_a_killed_run_ends_as_one_that_was_left_alone(command, tmp_path):
 
     assert reached == sorted(reached)
     assert len(set(reached)) > 2  # it got further between the kills
-    expected, found = weights(alone), weights(killed)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    np.testing.assert_equal(weights(alone), weights(killed))
     figures = [
         [
             (line["step"], line.get("loss"), line.get("eval_loss"))

@@ -87,8 +87,6 @@ def without_accents(text: str) -> str:
 
 
 LETTERS = [chr(c) for c in [*range(0x20, 0x34F), *range(0x370, 0x530), *range(0x1E00, 0x2000)]]
-
-
 TRAPS = [*"¨¯´¸Ǆﾞ½²™ﬁⅣẞİ한각", "\u00ad", "\u200b", "x\u00ady", "z\u200bw", "e\u0301", "👍🏽"]
 
 

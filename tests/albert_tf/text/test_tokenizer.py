@@ -177,8 +177,6 @@ def test_detokenize_takes_ids_in_any_form(tiny_tokenizer, words_tokenizer, byte_
 #
 
 TEXT = "Ein Wörterbuch, 字典, словарь 👍🏽\n".encode() * 200
-
-
 FRENCH = "La pluie a cessé.\n".encode("latin-1")
 
 

@@ -17,8 +17,6 @@ from benchmarks.peers.results import Turn, heading, line, ratio
 from benchmarks.peers.rounds import started, take_turns
 
 ROOT = Path(__file__).resolve().parents[3]
-
-
 FOLDER = ROOT / "benchmarks/peers"
 
 

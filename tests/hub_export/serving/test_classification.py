@@ -13,8 +13,6 @@ from tests.hub_export.serving.fine_tuned import served
 from tests.tiny import DOCUMENTS
 
 LABELS = ["schlecht", "so là là", "gut"]
-
-
 LENGTH = 20
 
 
@@ -62,14 +60,8 @@ def test_names_are_numbers_without_labels_and_must_be_as_many(classifier):
 #
 
 SETTINGS = {"doc_stride": 7, "max_query_length": 6}
-
-
 LONGEST_ANSWER, N_BEST = 9, 4
-
-
 TASK = {**SETTINGS, "seq_length": 30, "max_answer_length": LONGEST_ANSWER, "n_best": N_BEST}
-
-
 ASKED = [
     ("Who kept the bees?", DOCUMENTS[3][0]),
     ("Wo — in Zürich?", "  Ada Löwe lebte\u00a0… in  ﬁnsteren Gäßchen\u3000(Zürich) "),
@@ -77,8 +69,6 @@ ASKED = [
     ("", DOCUMENTS[1][1]),
     ("Why?", "Bread"),
 ]
-
-
 KINDS = {"span": {}, "answerability": {"answerability": True, "start_n_top": 4, "end_n_top": 3}}
 
 

@@ -1,4 +1,4 @@
-"""Runs whose classifiers read the mean of tokens' states, of long texts the beginning, windows, or both ends."""
+"""Classifiers that read the mean of tokens' states, of long texts the beginning, windows, or both ends."""
 
 import json
 

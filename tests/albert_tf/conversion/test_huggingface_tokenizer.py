@@ -38,7 +38,21 @@ from tests.tiny import CORPUS, TINY
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789äöüéÉçñßÄ日本語中국σΣά.,!?-'\"()@#_"
 PIECES = [
-    *"[PAD] [UNK] [CLS] [SEP] [MASK] the The cafe café Café 日本 ##本 he".split(),
+    *[
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        "the",
+        "The",
+        "cafe",
+        "café",
+        "Café",
+        "日本",
+        "##本",
+        "he",
+    ],
     *LETTERS,
     *(f"##{letter}" for letter in LETTERS if letter != "本"),
     *("hive", "keeper", "##ing"),

@@ -34,6 +34,7 @@ SCRATCH = {**GLUE, "init_from": None, "config": TINY, "vocabulary": "spiece.mode
 @pytest.mark.parametrize(
     ("settings", "changes", "message"),
     [
+        (GLUE, {"task": "sst2"}, "task='sst2' is none of"),
         (GLUE, {"task": "ax"}, "task='ax' .* mnli"),
         (GLUE, {"data": None, "train": "x"}, "task='rte' .*--data"),
         (GLUE, {"train": "x"}, "^train: .*'rte'"),

@@ -50,8 +50,7 @@ def _character(source: random.Random) -> bytes:
 def normalized(text: bytes) -> bytes:
     """What albert_en_preprocess/3 does before SentencePiece, after its definition in the Unicode standard."""
     without_accents = _on_text(
-        text,
-        lambda t: "".join(c for c in unicodedata.normalize("NFD", t) if unicodedata.category(c) != "Mn"),
+        text, lambda t: "".join(c for c in unicodedata.normalize("NFD", t) if unicodedata.category(c) != "Mn")
     )
     return _on_text(without_accents, nfkc_casefold)
 

@@ -46,8 +46,4 @@ class WordTokenizer(TextTokenizer):
         starts = tf.cumsum(ends.flat_values, exclusive=True)
         first = tf.gather(tf.concat([starts, [0]], axis=0), words.row_starts())
         offsets = starts - tf.gather(first, words.value_rowids())
-        return (
-            self(text),
-            before.with_values(offsets),
-            before.with_values(offsets + ends.flat_values - 1),
-        )
+        return (self(text), before.with_values(offsets), before.with_values(offsets + ends.flat_values - 1))

@@ -25,7 +25,6 @@ from tests.tiny import DOCUMENTS, TINY
 
 LOOP = {"log_every": 0, "eval_every": 0, "checkpoint_every": 0}
 
-
 # Neither has a pooler, and layers share nothing.
 UNSHARED = TINY.replace(embedding_size=TINY.hidden_size, num_hidden_layers=2, sharing="none", pooler="none")
 CONFIGS = {
@@ -35,14 +34,11 @@ CONFIGS = {
 }
 
 
+# Each family once, and each kind of tokenizer that the commands of test_cli.py do not have.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "kind"),
-    [
-        pytest.param("albert", "wordpiece", marks=pytest.mark.slow),
-        pytest.param("albert", "byte_level_bpe", marks=pytest.mark.slow),
-        pytest.param("roberta", "byte_level_bpe", marks=pytest.mark.slow),
-        pytest.param("distilbert", "wordpiece", marks=pytest.mark.slow),
-    ],
+    [("albert", "wordpiece"), ("roberta", "byte_level_bpe"), ("distilbert", "wordpiece")],
 )
 def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     vocabulary = tmp_path / ("bpe" if kind == "byte_level_bpe" else "vocab.txt")
@@ -72,19 +68,8 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     rows = [{"text": text, "label": "yes" if "the" in text.lower() else "no"} for text in texts]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     told: list[str] = []
-    finetune(
-        Finetuning(
-            output=tuned,
-            task="classification",
-            train=table,
-            eval=table,
-            columns=Columns("text", None, "label"),
-            init_from=run,
-            recipe={"batch_size": 8, "steps": 3, "warmup_steps": 1, "seq_length": 32},
-            loop=LOOP,
-        ),
-        told.append,
-    )
+    recipe = {"batch_size": 8, "steps": 3, "warmup_steps": 1, "seq_length": 32}
+    finetune(classification(tuned, table, run, recipe), told.append)
     new = "new: classifier" if family == "albert" else "new: pooler, classifier"
     assert told[0] == f"weights from {str(run)!r}; {new}"
     assert albert_tf.load(tuned).config.pooler == ("relu" if family == "distilbert" else "tanh")
@@ -101,26 +86,24 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     np.testing.assert_allclose(again.predict(texts), model.predict(texts), atol=1e-6)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(("roberta", "byte_level_bpe", "bpe"), id="roberta"),
-        pytest.param(("distilbert", "wordpiece", "vocab.txt"), id="distilbert", marks=pytest.mark.slow),
-    ],
-)
-def without_pooler(request, tiny_corpus, tmp_path_factory):
+def classification(output, table, run, recipe):
+    """Settings of a classifier that begins with a run."""
+    places = {"output": output, "train": table, "eval": table, "init_from": run}
+    columns = Columns("text", None, "label")
+    return Finetuning(task="classification", columns=columns, recipe=recipe, loop=LOOP, **places)
+
+
+@pytest.fixture(scope="module")
+def without_pooler(byte_pairs, tmp_path_factory):
     """A pre-trained run of a network that has no pooler."""
-    family, kind, name = request.param
-    folder = tmp_path_factory.mktemp(family)
-    train_vocabulary(tiny_corpus, folder / name, 300, kind=kind)
-    vocabulary = folder / name / vocabulary_of(kind) if name == "bpe" else folder / name
-    config = CONFIGS[family].replace(vocab_size=len(open_tokenizer(vocabulary).vocabulary))
-    albert_tf.save(albert_tf.AlbertPretrainer(config, sentence_objective="none"), folder / "run", vocabulary)
-    return folder / "run"
+    run = tmp_path_factory.mktemp("roberta") / "run"
+    config = CONFIGS["roberta"].replace(vocab_size=len(open_tokenizer(byte_pairs).vocabulary))
+    albert_tf.save(albert_tf.AlbertPretrainer(config, sentence_objective="none"), run, byte_pairs)
+    return run
 
 
-@pytest.mark.parametrize("types", [1, pytest.param(0, marks=pytest.mark.slow)])
 @pytest.mark.slow
+@pytest.mark.parametrize("types", [1, 0])
 def test_a_roberta_with_another_vocabulary(types, tiny_corpus, tiny_vocabulary, tmp_path):
     """Whose inputs have type 1, which the network does not know: its only type is that of all tokens."""
     config = CONFIGS["roberta"].replace(type_vocab_size=types)
@@ -135,8 +118,8 @@ def test_a_roberta_with_another_vocabulary(types, tiny_corpus, tiny_vocabulary, 
     assert metrics["examples"] > 0 and np.isfinite(metrics["eval_mlm_loss"])
 
 
-@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.slow
+@pytest.mark.parametrize("xla", [False, True])
 def test_an_export_without_a_pooler_gives_the_first_state(without_pooler, xla, tmp_path):
     export(without_pooler, tmp_path, seq_length=16, xla=xla, check=xla)
     module = tf.saved_model.load(str(tmp_path / "encoder"))
@@ -169,17 +152,7 @@ def test_a_run_without_a_pooler_is_fine_tuned_on_the_mean(without_pooler, tmp_pa
     rows = [{"text": text, "label": "ab"[n % 2]} for n, text in enumerate(DOCUMENTS[0])]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = {"batch_size": 4, "steps": 1, "warmup_steps": 0, "seq_length": 32, "pooling": "mean"}
-    settings = Finetuning(
-        output=tmp_path / "run",
-        task="classification",
-        train=table,
-        eval=table,
-        columns=Columns("text", None, "label"),
-        init_from=without_pooler,
-        recipe=recipe,
-        loop=LOOP,
-    )
-    finetune(settings)
+    finetune(classification(tmp_path / "run", table, without_pooler, recipe))
     assert albert_tf.load(tmp_path / "run").config.pooler == "none"
 
 

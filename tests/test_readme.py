@@ -199,8 +199,7 @@ def publishers(sandbox, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "section",
-    [pytest.param(found, id=f"{page}-{heading}") for page, heading, found in SECTIONS],
+    "section", [pytest.param(found, id=f"{page}-{heading}") for page, heading, found in SECTIONS]
 )
 def test_the_blocks_of_a_section(section, sandbox, publishers, tmp_path, monkeypatch):
     folder = shutil.copytree(sandbox, tmp_path / "folder")

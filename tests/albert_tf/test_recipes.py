@@ -5,8 +5,12 @@ import pytest
 from albert_tf import PRESETS
 from albert_tf.errors import InputError
 from albert_tf.recipes import DEFAULT_RECIPE, PRETRAINING_RECIPES, PretrainingRecipe
+from albert_tf.settings import flatten_record
 
-# optimizer, rate, batch, steps, warm-up, β₂, clipping, objective, n-gram, whole words
+COLUMNS = [
+    *("optimizer", "learning_rate", "batch_size", "steps", "warmup_steps", "beta_2", "clip_norm"),
+    *("sentence_objective", "max_ngram", "whole_word"),
+]
 PUBLISHED = {
     "albert_base_v1": ("lamb", 0.00176, 4096, 125_000, 3125, 0.999, 1.0, "sop", 3, True),
     "albert_xxlarge_v1": ("lamb", 0.00176, 4096, 125_000, 3125, 0.999, 1.0, "sop", 3, True),
@@ -21,18 +25,8 @@ PUBLISHED = {
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_values(name):
     recipe = PRETRAINING_RECIPES[name]
-    assert PUBLISHED[name] == (
-        recipe.optimizer,
-        recipe.learning_rate,
-        recipe.batch_size,
-        recipe.steps,
-        recipe.warmup_steps,
-        recipe.beta_2,
-        recipe.clip_norm,
-        recipe.examples.sentence_objective,
-        recipe.examples.max_ngram,
-        recipe.examples.whole_word,
-    )
+    flat = flatten_record(recipe)
+    assert PUBLISHED[name] == tuple(flat[column] for column in COLUMNS)
     assert (recipe.weight_decay, recipe.epsilon, recipe.beta_1) == (0.01, 1e-6, 0.9)
     assert (recipe.examples.seq_length, recipe.examples.masked_lm_prob) == (512, 0.15)
 

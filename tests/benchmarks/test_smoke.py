@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from albert_tf import PRESETS
+from benchmarks import operations
 from tests.benchmarks import smoke_script
+from tests.tiny import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
+
 # Of features that change, without a smallest setting; and what is no program.
 WITHOUT = {"lite", "pipeline_runtimes", "smoke"}
 BENCHMARKS = sorted({path.stem for path in (ROOT / "benchmarks").glob("*.py")} - WITHOUT)
@@ -99,3 +103,19 @@ def test_peers_that_other_environments_hold_read_text():
         cells = dict(zip(titles, row.split("|"), strict=True))
         for name in names:  # a ratio, or the sentences a second, and no dash
             assert re.search(r"\d", cells[name]), f"{name}: {row}"
+
+
+# Operations of a forward pass are counted, and compiled chains are few of them.
+
+
+def test_compiled_chains_are_one_operation_each(monkeypatch):
+    monkeypatch.setitem(PRESETS, "tiny", TINY.replace(max_position_embeddings=operations.LENGTH))
+    (_, plain), (_, fused) = (
+        operations.counted("tiny", "float32", training=True, fused=fused) for fused in (False, True)
+    )
+    layers = TINY.num_hidden_layers
+    calls = sum(count for kind, count in fused.items() if kind.endswith("PartitionedCall"))
+    assert calls == 4 * layers  # the activation, softmax, two LayerNorms
+    assert plain["MatMul"] == fused["MatMul"] > 4 * layers
+    assert fused["Rsqrt"] == 1 < plain["Rsqrt"]  # that of the embeddings
+    assert fused.total() < plain.total()

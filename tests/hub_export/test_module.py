@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from hub_export.modules import encoder_module
-
 MODULES = (
     "preprocessor",
     "preprocessor.tokenize",
@@ -98,12 +96,3 @@ def test_module_5_and_6_variables_are_all_that_calls_use(name, modules):
     assert {v.ref() for v in module.trainable_variables} <= {v.ref() for v in module.variables}
     assert all(variable.trainable for variable in module.trainable_variables)
     assert list(module.regularization_losses) == []
-
-
-def test_module_8_in_memory_as_loaded(modules, arguments, model):
-    memory = encoder_module(model)
-    for name, module in {"encoder": memory, "encoder.mlm": memory.mlm, "encoder.sop": memory.sop}.items():
-        ours, loaded = module(arguments[name]), modules[name](arguments[name])
-        assert sorted(ours) == sorted(loaded)
-        for key in loaded:
-            np.testing.assert_allclose(flat(ours[key]), flat(loaded[key]), rtol=0, atol=1e-5)

@@ -1,9 +1,11 @@
 """What `convert` does with files: where it finds them, what it refuses, what it leaves behind."""
 
 import errno
+import importlib.util
 import json
 import shutil
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -198,3 +200,21 @@ def test_a_full_disk_leaves_nothing_and_is_told_with_the_folder(run, golden, tmp
         convert(*conversion, tmp_path / "there")
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "there"))
     assert list(tmp_path.iterdir()) == []
+
+
+# Conversions of a checkpoint of the base model's true size: values and memory.
+
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "convert_memory.py"
+
+
+@pytest.mark.slow
+def test_base_comes_back_bit_for_bit_and_takes_little_memory(monkeypatch):
+    """google → run → huggingface → run → google; the memory without what TensorFlow takes by itself."""
+    monkeypatch.syspath_prepend(BENCHMARK.parent)
+    spec = importlib.util.spec_from_file_location("convert_memory", BENCHMARK)
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    rows = benchmark.measure("albert_base_v2")  # ends the test where a bit differs
+    # 11,683,584 parameters of the encoder and 130,226 of the two heads, 4 bytes each; the step, 8.
+    assert {row["size"] for row in rows} == {4 * (11_683_584 + 130_226) + 8}
+    assert len(rows) == 4 and all(row["net"] <= 2.5 * row["size"] for row in rows), rows

@@ -32,11 +32,8 @@ def test_google_bert(bert_tf1, tmp_path):
     model = albert_tf.load(tmp_path / "run")
     assert task_of(model) == {"model": "pretrainer", "sentence_objective": "nsp"}
     expected = dict(np.load(bert_tf1 / "expected.npz"))
-    inputs = {
-        name: value
-        for name, value in expected.items()
-        if name.startswith("input_") or name == "masked_lm_positions"
-    }
+    names = [name for name in expected if name.startswith("input_")]
+    inputs = {name: expected[name] for name in (*names, "masked_lm_positions")}
     with tf.GradientTape() as tape:
         outputs = model(inputs)
         mlm = tf.nn.log_softmax(outputs["mlm_logits"])
@@ -47,13 +44,8 @@ def test_google_bert(bert_tf1, tmp_path):
         nsp_loss = -tf.reduce_mean(log_likelihoods(nsp, expected["next_sentence_labels"]))
         loss = mlm_loss + nsp_loss
     outputs["encoder_outputs"] = tf.stack(outputs["encoder_outputs"])
-    found = {
-        **outputs,
-        "mlm_log_probs": mlm,
-        "nsp_log_probs": nsp,
-        "mlm_loss": mlm_loss,
-        "nsp_loss": nsp_loss,
-    }
+    found = {**outputs, "mlm_log_probs": mlm, "nsp_log_probs": nsp}
+    found |= {"mlm_loss": mlm_loss, "nsp_loss": nsp_loss}
     compared = {name for name in expected.keys() & found.keys() if name not in inputs}
     assert len(compared) == 7
     for name in compared:

@@ -165,10 +165,7 @@ def test_labels_and_choices(tmp_path):
             {**labels, "multi_label": True, "threshold": 0.3},
         ),
         "tokens": (albert_tf.AlbertTokenClassifier(small, num_labels=3), labels),
-        "marks": (
-            albert_tf.AlbertTokenClassifier(small, num_labels=3),
-            {**labels, "words": "punctuation"},
-        ),
+        "marks": (albert_tf.AlbertTokenClassifier(small, num_labels=3), {**labels, "words": "punctuation"}),
         "choice": (albert_tf.AlbertMultipleChoice(small, num_choices=5), {}),
         "nsp": (albert_tf.AlbertPretrainer(small, sentence_objective="nsp"), {}),
         "mlm": (albert_tf.AlbertPretrainer(small, sentence_objective="none"), {}),

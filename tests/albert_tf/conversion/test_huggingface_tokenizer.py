@@ -38,7 +38,7 @@ from tests.tiny import CORPUS, TINY
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789äöüéÉçñßÄ日本語中국σΣά.,!?-'\"()@#_"
 PIECES = [
-    *(
+    *[
         "[PAD]",
         "[UNK]",
         "[CLS]",
@@ -52,7 +52,7 @@ PIECES = [
         "日本",
         "##本",
         "he",
-    ),
+    ],
     *LETTERS,
     *(f"##{letter}" for letter in LETTERS if letter != "本"),
     *("hive", "keeper", "##ing"),
@@ -62,36 +62,22 @@ CONFIGS = {
     "bert": (BERT.replace(vocab_size=len(PIECES)), "wordpiece"),
     "roberta": (ROBERTA, "byte_level_bpe"),
 }
+COMMON = """
+    _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
+    initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
+    output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
+"""
+NAMED_ALIKE = f"""{COMMON}
+    vocab_size attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size intermediate_size
+    layer_norm_eps num_attention_heads num_hidden_layers type_vocab_size
+"""
 # The keys that transformers 5.23 writes: of config.json by family, of tokenizer.json by parts' types.
 KEYS = {
-    "albert": """
-        _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
-        initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
-        output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
-        vocab_size attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size intermediate_size
-        layer_norm_eps num_attention_heads num_hidden_layers type_vocab_size classifier_dropout_prob
-        embedding_size inner_group_num num_hidden_groups
-    """,
-    "bert": """
-        _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
-        initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
-        output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
-        vocab_size attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size intermediate_size
-        layer_norm_eps num_attention_heads num_hidden_layers type_vocab_size add_cross_attention
-        classifier_dropout is_decoder use_cache
-    """,
-    "roberta": """
-        _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
-        initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
-        output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
-        vocab_size attention_probs_dropout_prob hidden_act hidden_dropout_prob hidden_size intermediate_size
-        layer_norm_eps num_attention_heads num_hidden_layers type_vocab_size add_cross_attention
-        classifier_dropout is_decoder use_cache
-    """,
-    "distilbert": """
-        _name_or_path architectures bos_token_id chunk_size_feed_forward dtype eos_token_id id2label
-        initializer_range is_encoder_decoder label2id max_position_embeddings model_type output_attentions
-        output_hidden_states pad_token_id problem_type return_dict tie_word_embeddings transformers_version
+    "albert": NAMED_ALIKE + " classifier_dropout_prob embedding_size inner_group_num num_hidden_groups",
+    "bert": NAMED_ALIKE + " add_cross_attention classifier_dropout is_decoder use_cache",
+    "roberta": NAMED_ALIKE + " add_cross_attention classifier_dropout is_decoder use_cache",
+    "distilbert": COMMON
+    + """
         vocab_size activation attention_dropout dim dropout hidden_dim n_heads n_layers qa_dropout
         seq_classif_dropout sinusoidal_pos_embds
     """,

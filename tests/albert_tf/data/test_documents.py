@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import documents
+from albert_tf.data import documents, held_out
 from albert_tf.data.documents import (
     Documents,
     corpus_documents,
@@ -18,8 +18,16 @@ from albert_tf.data.documents import (
     text_documents,
     tokenize_documents,
 )
+from albert_tf.data.held_out import evaluated_share, held_out_shares
+from albert_tf.data.prepare import prepare
 from albert_tf.data.prepare_files import FileSlice, read_slice
+from albert_tf.data.prepared import encode_document
+from albert_tf.data.sources import document_tokens
+from albert_tf.data.splits import BY_HASH, CorpusSplit, split_between
+from albert_tf.data.tfrecords import serialised_example
+from albert_tf.errors import InputError
 from albert_tf.text.lines import PART_BYTES
+from tests.tiny import CORPUS, DOCUMENTS
 
 
 def as_lines(dataset):
@@ -172,3 +180,198 @@ def test_tokenized(tiny_tokenizer):
         assert eager.numpy().tolist() == graph.numpy().tolist()
     by_document = [(x.tolist(), n.tolist()) for x, n in documents_of(Documents(*map(np.array, block)))]
     assert by_document == [(list(itertools.chain(*x)), list(map(len, x))) for x in tokens]
+
+
+# The documents of a corpus as tokens, against a tokenizer at work on text that is split by hand.
+
+NORMALISED = {"lowercase": True, "strip_accents": True}
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_tokenizer):
+    """The tokens of the tiny corpus, of each document a list."""
+    return [tiny_tokenizer(tf.constant(document)).flat_values.numpy().tolist() for document in DOCUMENTS]
+
+
+def read_of_sources(inputs, vocabulary, **arguments):
+    return [tokens.tolist() for tokens in document_tokens(inputs, vocabulary, **NORMALISED, **arguments)]
+
+
+def test_text_in_the_order_of_its_files(tiny_corpus, tiny_vocabulary, tmp_path, expected):
+    (tmp_path / "a.txt").write_text("\n\n" + (CORPUS + "\n") * 3)  # more than is read at once
+    assert read_of_sources([tmp_path / "a.txt", tiny_corpus], tiny_vocabulary) == expected * 4
+
+
+def test_no_more_than_asked_for(tiny_corpus, tiny_vocabulary, expected):
+    flat = list(itertools.chain(*expected))
+    border = len(expected[0]) + len(expected[1])
+    for most in (border - 1, border + 1, len(flat) + 1):
+        found = read_of_sources(tiny_corpus, tiny_vocabulary, most=most)
+        assert list(itertools.chain(*found)) == flat[:most]
+        assert found[0] == expected[0][:most]
+
+
+def test_prepared_documents_without_those_held_out(tiny_corpus, tiny_vocabulary, tmp_path, expected):
+    prepare(tiny_corpus, tmp_path / "prepared", tiny_vocabulary, shards=2, eval_share=0.4)
+    training = read_of_sources(tmp_path / "prepared", tiny_vocabulary)
+    assert 1 < len(training) < len(expected)
+    assert all(document in expected for document in training)
+    evaluated = read_of_sources([tmp_path / "prepared" / "eval-*"], tiny_vocabulary)
+    assert sorted(training + evaluated) == sorted(expected)
+
+
+@pytest.mark.parametrize("of", ["documents", "each document"])
+def test_a_share(tiny_corpus, tiny_vocabulary, expected, of):
+    share = CorpusSplit(of, 0.0, 0.5) if of == "documents" else CorpusSplit(of, 0.5, 1.0)
+    parts = [read_of_sources(tiny_corpus, tiny_vocabulary, share=part) for part in (share.rest, share)]
+    if of == "documents":
+        buckets = [number for _, number in text_documents(str(tiny_corpus))]
+        inside = in_hash_range(tf.stack(buckets), (0.0, 0.5)).numpy().tolist()
+        assert parts[1] == list(itertools.compress(expected, inside))
+        assert parts[0] == list(itertools.compress(expected, np.logical_not(inside)))
+    else:
+        assert [first + second for first, second in zip(*parts, strict=True)] == expected
+        assert all(parts[0]) and all(parts[1])
+
+
+def test_finished_examples_are_refused(tiny_vocabulary, tmp_path):
+    path = tmp_path / "a.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as file:
+        file.write(serialised_example({"input_ids": [2, 5, 3]}))
+    with pytest.raises(InputError, match=f"^{path} holds finished examples"):
+        read_of_sources(path, tiny_vocabulary)
+
+
+#
+
+
+def test_a_share_its_rest_and_a_part_of_it():
+    begins, ends = CorpusSplit(BY_HASH, 0.0, 0.25), CorpusSplit(BY_HASH, 0.25, 1.0)
+    assert (begins.rest, ends.rest) == (ends, begins)
+    assert begins.at_most(0.125) == CorpusSplit(BY_HASH, 0.0, 0.125)
+    assert ends.at_most(0.125) == CorpusSplit(BY_HASH, 0.875, 1.0)
+    assert (begins.at_most(3.0), ends.at_most(3.0)) == (begins, ends)
+
+
+def documents_of_text(*lengths):
+    """Documents of sentences of these lengths, their tokens numbered."""
+    flat = [length for document in lengths for length in document]
+    tokens = tf.range(sum(flat), dtype=tf.int32)
+    return Documents(tokens, tf.constant(flat, tf.int32), tf.constant([len(x) for x in lengths], tf.int32))
+
+
+def as_lists(documents):
+    tokens = tf.RaggedTensor.from_row_lengths(documents.tokens, documents.sentence_lengths)
+    return tf.RaggedTensor.from_row_lengths(tokens, documents.sentences).to_list()
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        ((0.0, 1.0), [[[0, 1], [2, 3, 4, 5]], [], [[6, 7, 8, 9]]]),
+        ((0.0, 0.9), [[[0, 1]], [], [[6, 7, 8]]]),  # the second sentence reaches beyond
+        ((0.9, 1.0), [[[2, 3, 4, 5]], [], [[9]]]),
+        ((0.25, 1.0), [[[1], [2, 3, 4, 5]], [], [[7, 8, 9]]]),
+        ((0.5, 0.9), [[], [], [[8]]]),
+    ],
+)
+def test_between(share, expected):
+    assert as_lists(split_between(documents_of_text([2, 4], [], [4]), *share)) == expected
+
+
+def test_parts_of_documents_divide_them():
+    generator = np.random.default_rng(1)
+    lengths = [generator.integers(1, 30, generator.integers(0, 40)).tolist() for _ in range(200)]
+    documents = documents_of_text(*lengths)
+    parts = [as_lists(split_between(documents, *edges)) for edges in ((0.0, 0.3), (0.3, 0.99), (0.99, 1.0))]
+    for whole, *cut in zip(as_lists(documents), *parts, strict=True):
+        tokens = [token for sentence in whole for token in sentence]
+        assert [token for part in cut for sentence in part for token in sentence] == tokens
+        # A border that is meant lies in the sentence that the real one begins, or in the first.
+        for border, share in zip((cut[1], cut[2]), (0.3, 0.99), strict=True):
+            if border and len(border[0]) < len(tokens):
+                first = tokens.index(border[0][0])
+                meant = int(np.floor(share * len(tokens)))
+                sentence = next(s for s in whole if tokens[meant] in s)
+                assert tokens[first] == sentence[0] or meant == first
+    assert all(last for last, whole in zip(parts[2], lengths, strict=True) if whole)
+
+
+# What could be held out of corpora of all sizes.
+
+LAST = [CorpusSplit("each document", 1 - size, 1.0) for size in (0.01, 0.02, 0.04, 0.08, 0.16, 0.32)]
+
+
+@pytest.fixture
+def shares(tiny_vocabulary):
+    """The shares that could be held out, and what they are."""
+
+    def of(inputs):
+        found = list(held_out_shares(inputs, tiny_vocabulary))
+        return [share for share, _ in found], [what for _, what in found]
+
+    return of
+
+
+def texts_by_hash(count, length=1):
+    """Different documents of the same size, and their hashes, in the order of these."""
+    texts = [f"document {i:04d}" + "\nof some words" * length for i in range(count)]
+    hashes = hash_bucket(tf.constant(texts)).numpy()
+    order = np.argsort(hashes)
+    return [texts[i] for i in order], hashes[order]
+
+
+def test_whole_documents_of_the_lowest_hashes(shares, tmp_path):
+    texts, hashes = texts_by_hash(300)
+    (tmp_path / "text.txt").write_text("\n\n".join(reversed(texts)))
+    found, what = shares(tmp_path / "text.txt")
+    ends = [(int(hashes[count - 1]) + 1) / 2**30 for count in (3, 6, 12, 24, 48)]
+    assert found == [CorpusSplit("documents", 0.0, end) for end in ends] + LAST
+    assert what[0] == "3 of 300 documents, 1.0% of the text"
+    assert what[5] == "the last 1% of each document"
+    (tmp_path / "text.txt").write_text("\n\n".join(texts[:5]))  # of few documents one at least
+    (share, *_), _ = shares(tmp_path / "text.txt")
+    assert share == CorpusSplit("documents", 0.0, (int(hashes[0]) + 1) / 2**30)
+
+
+def test_a_document_that_is_most_of_the_text_is_not_held_out(shares, tmp_path):
+    texts, _ = texts_by_hash(10, length=400)  # so long that their hashes do not see what follows
+    texts[0] += "\nand many more words" * 2000
+    (tmp_path / "text.txt").write_text("\n\n".join(texts))
+    assert shares(tmp_path / "text.txt")[0] == LAST
+
+
+def test_the_end_of_a_document_that_is_alone(shares, tmp_path):
+    """However many parts it is read in, or copies of it there are."""
+    (tmp_path / "long.txt").write_text(
+        "".join(f"line {i} of a file without blank lines\n" for i in range(9000))
+    )
+    (tmp_path / "copies.txt").write_text("the same\n\n" * 7)
+    (tmp_path / "empty.txt").write_text("\n")
+    assert shares(tmp_path / "long.txt")[0] == LAST
+    assert shares(tmp_path / "copies.txt")[0] == LAST
+    assert shares(tmp_path / "empty.txt")[0] == []
+
+
+def test_prepared_documents_by_their_stored_hash(shares, tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "documents.tfrecord")) as file:
+        for number in range(50):
+            file.write(encode_document([5, 6, 7], [3], 1000 - number))
+    (share, *_), (what, *_) = shares(tmp_path / "documents.tfrecord")
+    assert share == CorpusSplit("documents", 0.0, (951 + 1) / 2**30)
+    assert what == "1 of 50 documents, 2.0% of the text"
+
+
+def test_a_large_corpus_is_not_looked_at(shares, tmp_path, monkeypatch):
+    (tmp_path / "text.txt").write_text("one\n\ntwo\n")
+    monkeypatch.setattr(held_out, "SMALL_CORPUS", 5)
+    assert shares(tmp_path / "text.txt") == ([CorpusSplit("documents", 0.0, 0.01)], ["1% of the documents"])
+
+
+def test_what_is_evaluated_on_is_bounded(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("x" * 600)
+    (tmp_path / "b.txt").write_text("x" * 400)
+    share = CorpusSplit("documents", 0.0, 0.01)
+    assert evaluated_share(share, str(tmp_path / "*.txt")) == share
+    monkeypatch.setattr(held_out, "MAX_EVALUATED_BYTES", 2)
+    assert evaluated_share(share, str(tmp_path / "*.txt")) == CorpusSplit("documents", 0.0, 0.002)

@@ -12,13 +12,8 @@ from albert_tf.text.vocabulary_training import train_vocabulary
 
 SIZE = {"batch_size": 8, "seq_length": 48}
 NAMES = {
-    "input_ids": 48,
-    "input_mask": 48,
-    "segment_ids": 48,
-    "token_boundary": 48,
-    "masked_lm_positions": 8,
-    "masked_lm_ids": 8,
-    "masked_lm_weights": 8,
+    **dict.fromkeys(("input_ids", "input_mask", "segment_ids", "token_boundary"), 48),
+    **dict.fromkeys(("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"), 8),
     "next_sentence_labels": 1,
 }
 

@@ -4,9 +4,12 @@ import gzip
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from albert_tf.data.prepare_plan import PreparationFailed
 from albert_tf.data.prepared import decode_documents, read_stats
 from albert_tf.data.sources import held_out_shards
 from albert_tf.data.splits import CorpusSplit
+from albert_tf.data.tfrecords import first_example, naming_damaged_files, tfrecord_reader
 from albert_tf.errors import InputError
 from tests.albert_tf.data.test_pretraining import original_ids
 from tests.tiny import CORPUS, DOCUMENTS
@@ -44,6 +48,19 @@ def prepared(tiny_corpus, tiny_vocabulary, tmp_path_factory):
     """The tiny corpus in two shards."""
     folder = tmp_path_factory.mktemp("prepared") / "corpus"
     prepare(tiny_corpus, folder, tiny_vocabulary, shards=2, report=lambda line: None)
+    return folder
+
+
+EXAMPLES = {"format": "examples", "seq_length": 48, "max_predictions": 9}
+
+
+@pytest.fixture(scope="module")
+def examples(tiny_corpus, tiny_vocabulary, tmp_path_factory):
+    """Its examples in two shards, each made once."""
+    folder = tmp_path_factory.mktemp("examples") / "corpus"
+    prepare(
+        tiny_corpus, folder, tiny_vocabulary, shards=2, dupe_factor=1, report=lambda line: None, **EXAMPLES
+    )
     return folder
 
 
@@ -179,7 +196,7 @@ def test_examples_that_cannot_be_written_leave_nothing_behind(start, tmp_path, m
     assert left <= {".json", ""}  # spills and what they hold
 
 
-def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_path, monkeypatch):
+def test_interrupted_and_started_again(examples, start, tiny_vocabulary, tmp_path, monkeypatch):
     out, write_examples, written = tmp_path / "out", prepare_files.write_examples, []
 
     def interrupted(path, name, plan):
@@ -188,13 +205,12 @@ def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_pat
         written.append(name)
         return write_examples(path, name, plan)
 
-    settings = {"format": "examples", "seq_length": 48, "dupe_factor": 1}
-    start(output=tmp_path / "whole", **settings)
+    settings = {**EXAMPLES, "dupe_factor": 1}
     monkeypatch.setattr(prepare_files, "write_examples", interrupted)
     with pytest.raises(PreparationFailed, match=r"the power went off.*goes on from what is done"):
         start(**settings)
     (name,) = written
-    assert content(out) == {name: content(tmp_path / "whole")[name]}
+    assert content(out) == {name: content(examples)[name]}
     with pytest.raises(FileNotFoundError, match=r"out has no stats\.json"):
         albert_tf.pretraining_dataset(out, tiny_vocabulary)
 
@@ -203,7 +219,7 @@ def test_interrupted_and_started_again(prepared, start, tiny_vocabulary, tmp_pat
     before = (out / name).stat()
     start(**settings)
     assert (out / name).stat() == before
-    assert content(out) == content(tmp_path / "whole")
+    assert content(out) == content(examples)
     monkeypatch.setattr(corpus, "_run", None)
     lines = []
     start(report=lines.append, **settings)
@@ -221,16 +237,14 @@ def test_json_lines_on_the_command_line(tiny_vocabulary, tiny_tokenizer, tmp_pat
     assert read_stats(str(tmp_path / "out"))["counts"]["dropped_invalid_json"] == 1
 
 
-def test_examples(start, prepared, tiny_vocabulary, tmp_path):
-    folder, options = tmp_path / "out", {"format": "examples", "seq_length": 48, "max_predictions": 9}
-    stats = start(dupe_factor=3, **options)
+def test_examples(start, examples, prepared, tiny_vocabulary, tmp_path):
+    folder, stats = tmp_path / "out", start(dupe_factor=3, **EXAMPLES)
     read = {"max_predictions": 9, "repeat": False, **SIZE}
     batches = list(albert_tf.pretraining_dataset(folder, tiny_vocabulary, **read).as_numpy_iterator())
     rows = [tuple(row) for batch in batches for row in batch["input_word_ids"].tolist() if any(row)]
     assert len(rows) == stats["counts"]["examples"]
     assert len(set(rows)) > 0.95 * len(rows)  # other masks each time
-    once = start(output=tmp_path / "once", dupe_factor=1, **options)
-    assert 2.5 < len(rows) / once["counts"]["examples"] < 3.5
+    assert 2.5 < len(rows) / read_stats(str(examples))["counts"]["examples"] < 3.5
     with pytest.raises(InputError, match="finished examples"):
         albert_tf.pretraining_dataset(
             folder, tiny_vocabulary, share=CorpusSplit("documents", 0.0, 0.1), **SIZE
@@ -391,3 +405,105 @@ def test_the_text_is_known_by_its_content(start, tiny_corpus, tmp_path, monkeypa
     with pytest.raises(InputError, match=r"a\.txt has changed"):
         start(text)
     assert content(tmp_path / "out") == made
+
+
+# `prepare` killed without a warning: what has its final name is whole, and the same command goes on.
+
+SHARDS = 6
+SETTINGS = {"shards": SHARDS, "format": "examples", "seq_length": 48, "dupe_factor": 2}
+
+
+@pytest.mark.slow
+def test_killed_and_started_again(tiny_corpus, tiny_vocabulary, tmp_path):
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    text = tiny_corpus.read_text()
+    (tmp_path / "text.txt").write_text("\n\n".join(text.replace("the", f"the {i}") for i in range(20)))
+    prepare(tmp_path / "text.txt", whole, tiny_vocabulary, report=lambda line: None, **SETTINGS)
+
+    command = [sys.executable, "-m", "albert_tf", "prepare", "--input", str(tmp_path / "text.txt")]
+    command += ["--vocabulary", str(tiny_vocabulary), "--output", str(folder)]
+    command += [f"--{name}={value}" for name, value in SETTINGS.items()]
+    with subprocess.Popen(command) as process:
+        deadline = time.monotonic() + 120
+        while not (folder.exists() and content(folder)):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    left = content(folder)
+    assert 0 < len(left) < SHARDS
+    assert not (folder / "stats.json").exists()
+    for name, shard in left.items():
+        assert shard == content(whole)[name]
+        assert sum(1 for _ in tf.data.TFRecordDataset(str(folder / name))) > 0
+    before = {name: (folder / name).stat().st_mtime_ns for name in left}
+    subprocess.run(command, check=True)
+    assert content(folder) == content(whole)
+    counts = [json.loads((place / "stats.json").read_text())["counts"] for place in (folder, whole)]
+    assert counts[0] == counts[1]
+    # At most the shard that was renamed and not yet counted is made again.
+    assert sum((folder / name).stat().st_mtime_ns != time for name, time in before.items()) <= 1
+    assert {file.name for file in folder.iterdir()} == {*content(whole), "stats.json"}
+
+
+#
+
+
+@pytest.fixture(params=["", " [1] 字"])
+def damaged(request, tmp_path):
+    """A file of 200 records, a byte flipped in one of the last."""
+    path = tmp_path / f"shard{request.param}.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as file:
+        for number in range(200):
+            file.write(b"record %d" % number)
+    content = bytearray(path.read_bytes())
+    content[-50] ^= 1
+    path.write_bytes(content)
+    return path
+
+
+def test_damage_has_one_line_wherever_batches_are_read(damaged, two_replicas):
+    dataset = tf.data.Dataset.from_tensors(str(damaged)).flat_map(tfrecord_reader([str(damaged)]))
+    iterator = iter(dataset.map(tf.strings.length, tf.data.AUTOTUNE).batch(10).prefetch(2))
+
+    @tf.function
+    def step(iterator):
+        total = tf.constant(0)
+        for _ in tf.range(5):
+            rows = two_replicas.experimental_local_results(two_replicas.run(tf.reduce_sum, (next(iterator),)))
+            total += sum(rows)
+        return total
+
+    with pytest.raises(InputError) as error, naming_damaged_files():
+        for _ in range(5):
+            step(iterator)
+    remedy = "make or copy it again, or leave it out"
+    assert str(error.value) == f"{damaged} is damaged or cut off and cannot be read to its end: {remedy}"
+
+
+def test_a_file_that_cannot_be_opened_ends_the_pipeline(damaged):
+    """It is not tried for ever; a folder stands for a file that may not be read."""
+    read = tfrecord_reader([str(damaged)])
+    damaged.unlink()
+    for number, make in ((errno.ENOENT, lambda: None), (errno.EISDIR, damaged.mkdir)):
+        make()
+        dataset = tf.data.Dataset.from_tensors(str(damaged)).interleave(read, num_parallel_calls=2)
+        with pytest.raises(OSError) as caught, naming_damaged_files():
+            list(dataset.map(tf.strings.length, tf.data.AUTOTUNE).prefetch(2))
+        assert (caught.value.errno, caught.value.filename) == (number, str(damaged))
+        with pytest.raises(OSError) as caught:
+            first_example([str(damaged)])
+        assert (caught.value.errno, caught.value.filename) == (number, str(damaged))
+
+
+def test_a_file_that_is_cut_off_between_two_records_is_named(damaged):
+    read = tfrecord_reader([str(damaged)])
+    content = damaged.read_bytes()
+    damaged.write_bytes(content[: 16 + len("record 0")])
+    with pytest.raises(InputError, match=re.escape(str(damaged))), naming_damaged_files():
+        list(tf.data.Dataset.from_tensors(str(damaged)).flat_map(read))
+
+
+def test_other_errors_stay_as_they_are():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be positive"), naming_damaged_files():
+        tf.debugging.assert_positive(-1, "must be positive")

@@ -6,17 +6,35 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from scipy.special import expit, log_softmax, softmax
 
 import albert_tf
+from albert_tf import cli
 from albert_tf.errors import InputError
-from albert_tf.finetuning.distill import Distillation, distill
-from albert_tf.finetuning.finetuning_recipes import SoftTargets
+from albert_tf.finetuning.distill import (
+    Distillation,
+    cosine_distance,
+    distill,
+    pretraining_loss_sums,
+    sigmoid_divergence,
+    softmax_divergence,
+    squared_difference,
+    task_loss_sums,
+)
+from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
 from albert_tf.pretraining import pretrain as pretraining
 from albert_tf.pretraining.evaluation import evaluate_run
+from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.pretraining.pretraining_settings import Pretraining
 from albert_tf.runs.checkpoints import checkpoint_parts
+from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.multi_label import MultiLabel
+from albert_tf.tasks.regression import Regression
 from albert_tf.training.distribution import STRATEGIES
+from albert_tf.training.metrics_logger import loss_metrics
+from tests.albert_tf.commands import mistake
 from tests.albert_tf.distillation.runs import BERT, PRETRAINER, RECIPE, STUDENT
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.albert_tf.training.toy import dying_after
@@ -78,9 +96,7 @@ def test_a_resumed_student_ends_with_the_same_weights(student, taught):
     with dying_after(3):
         distill(stopped, lambda line: None)
     distill(stopped, lambda line: None)
-    found = weights(stopped.output)
-    for name, value in weights(student).items():
-        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    np.testing.assert_equal(weights(stopped.output), weights(student))
 
 
 def test_a_student_goes_on_with_its_teacher_alone(student, teacher, teacher_of, taught, tmp_path):
@@ -151,3 +167,174 @@ def test_other_precisions(taught, precision):
     distill(made, lambda line: None)
     found = [line["eval_loss"] for line in metrics(made.output) if "eval_loss" in line]
     assert found[1] < found[0]
+
+
+# `albert-tf distill` as users type it, and what other commands make of its run.
+
+
+@pytest.fixture
+def words(tmp_path, teacher, tiny_corpus):
+    """The words of a command that distils a little on text."""
+    file = tmp_path / "student.json"
+    file.write_text(STUDENT.to_json_string())
+    flags = {"teacher": teacher, "config": file, "train": tiny_corpus, "output": tmp_path / "run"}
+    flags |= {"eval": tiny_corpus, "steps": 2, "warmup_steps": 1, "batch_size": 2, "seq_length": 32}
+    return ["distill", *(str(word) for name, value in flags.items() for word in (f"--{name}", value))]
+
+
+def test_the_vocabulary_is_the_teachers_and_the_recipe_distilberts(words, monkeypatch):
+    found = []
+    monkeypatch.setattr(pretraining, "train", lambda run, training, contents, *_: found.append(contents))
+    assert cli.run([*words, "--temperature", "3"]) == 0
+    recipe = found[0].recipe
+    assert (recipe["temperature"], recipe["soft_weight"], recipe["optimizer"]) == (3, 5, "adamw")
+    assert (recipe["sentence_objective"], recipe["learning_rate"], recipe["clip_norm"]) == ("none", 5e-4, 5)
+
+
+def test_mistakes_end_in_one_line(words, teacher, task_teacher, table, tmp_path, capsys):
+    of_task = ["distill", "--teacher", task_teacher, "--task", "classification", "--output", tmp_path / "run"]
+    data = ["--train", table, "--text", "text", "--label", "kind"]
+    for line, named in (
+        ([*words, "--epochs", "2"], "--epochs: of no use"),
+        ([*words, "--label_weight", "2"], "--label_weight: of no use"),
+        ([*words, "--temperature", "0"], "temperature=0"),
+        (["distill", "--teacher", teacher, "--output", tmp_path / "run"], "--config"),
+        ([*of_task, *data], "--config"),
+        ([*of_task, *data, "--mlm_weight", "1"], "--mlm_weight: of no use"),
+        ([*of_task, "--train", table, *data, "--config", words[4]], "given twice"),
+    ):
+        assert named in mistake(capsys, *line)
+    assert not (tmp_path / "run").exists()
+
+
+# Losses against a teacher, and their gradients, against NumPy by hand.
+
+RNG = np.random.default_rng(0)
+LOSSES_STUDENT, TEACHER = (3 * RNG.normal(size=[2, 3, 5]) for _ in range(2))
+GIVEN = RNG.normal(size=[2, 3])  # the gradient of a loss [2, 3]
+
+
+def computed(function, *arguments):
+    """The losses, and the gradient at the student's outputs."""
+    student, teacher = (tf.constant(x, tf.float32) for x in (LOSSES_STUDENT, TEACHER))
+    with tf.GradientTape() as tape:
+        tape.watch(student)
+        losses = function(student, teacher, *arguments)
+    return losses, tape.gradient(losses, student, tf.constant(GIVEN, tf.float32))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_softmax_divergence(temperature):
+    p, q = (softmax(x / temperature, axis=-1) for x in (TEACHER, LOSSES_STUDENT))
+    losses, gradient = computed(softmax_divergence, temperature)
+    np.testing.assert_allclose(losses, temperature**2 * (p * np.log(p / q)).sum(axis=-1), rtol=1e-5)
+    np.testing.assert_allclose(gradient, GIVEN[..., None] * temperature * (q - p), atol=1e-5)
+    np.testing.assert_allclose(softmax_divergence(TEACHER, TEACHER, temperature), np.zeros([2, 3]), atol=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+def test_sigmoid_divergence(temperature):
+    p, q = expit(TEACHER / temperature), expit(LOSSES_STUDENT / temperature)
+    losses, gradient = computed(sigmoid_divergence, temperature)
+    divergences = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
+    np.testing.assert_allclose(losses, temperature**2 * divergences.mean(axis=-1), rtol=1e-4)
+    np.testing.assert_allclose(gradient, GIVEN[..., None] * temperature * (q - p) / 5, atol=1e-5)
+
+
+def test_squared_difference_knows_no_temperature():
+    for temperature in (1.0, 2.0):
+        losses, gradient = computed(squared_difference, temperature)
+        np.testing.assert_allclose(losses, ((LOSSES_STUDENT - TEACHER) ** 2).mean(axis=-1), rtol=1e-5)
+        np.testing.assert_allclose(gradient, GIVEN[..., None] * 2 * (LOSSES_STUDENT - TEACHER) / 5, atol=1e-5)
+
+
+def test_cosine_distance():
+    s, t = (np.linalg.norm(x, axis=-1, keepdims=True) for x in (LOSSES_STUDENT, TEACHER))
+    cosine = (LOSSES_STUDENT * TEACHER).sum(axis=-1, keepdims=True) / (s * t)
+    losses, gradient = computed(cosine_distance)
+    np.testing.assert_allclose(losses, 1 - cosine[..., 0], atol=1e-6)
+    np.testing.assert_allclose(
+        gradient, GIVEN[..., None] * (cosine * LOSSES_STUDENT / s**2 - TEACHER / (s * t)), atol=1e-6
+    )
+
+
+def test_cosine_distance_of_padding_is_finite():
+    zeros = tf.zeros([1, 2, 4])
+    with tf.GradientTape() as tape:
+        tape.watch(zeros)
+        losses = cosine_distance(zeros, zeros)
+    assert np.isfinite(tape.gradient(losses, zeros)).all()
+    assert cosine_distance(tf.ones([1, 4], tf.bfloat16), tf.ones([1, 4], tf.bfloat16)).dtype == tf.float32
+
+
+# Terms of a batch with a teacher, by hand: weights, factors, padding.
+
+OBJECTIVES_RNG = np.random.default_rng(0)
+BATCH = {
+    "input_mask": np.array([[1, 1, 1], [1, 0, 0], [0, 0, 0]], np.int32),
+    "masked_lm_ids": np.array([[1, 4], [2, 0], [0, 0]], np.int32),
+    "masked_lm_weights": np.array([[1, 1], [1, 0], [0, 0]], np.float32),
+}
+
+
+def outputs():
+    shapes = {"mlm_logits": [3, 2, 5], "sequence_output": [3, 3, 4]}
+    return {name: OBJECTIVES_RNG.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def test_terms_of_pretraining():
+    student, teacher = outputs(), outputs()
+    targets = SoftTargets(temperature=2.0, soft_weight=5.0, mlm_weight=3.0, cosine_weight=0.5)
+    batch = {name: tf.constant(value) for name, value in BATCH.items()}
+    objective = pretraining_loss_sums(pretraining_loss_fn("none"), lambda _: teacher, targets)
+    found = tf.nest.map_structure(float, objective.terms(student, batch))
+    s, t = (log_softmax(x["mlm_logits"] / 2, axis=-1) for x in (student, teacher))
+    soft = 4 * (np.exp(t) * (t - s)).sum(axis=-1)[:2][[0, 0, 1], [0, 1, 0]].sum()
+    a, b = (x["sequence_output"][[0, 0, 0, 1], [0, 1, 2, 0]] for x in (student, teacher))
+    norms = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
+    cosine = (1 - (a * b).sum(axis=-1) / norms).sum()
+    np.testing.assert_allclose([found["soft"].loss, found["soft"].weight], [soft, 3], rtol=1e-5)
+    np.testing.assert_allclose([found["cosine"].loss, found["cosine"].weight], [cosine, 4], rtol=1e-5)
+    assert {k: float(v) for k, v in objective.weights(batch).items()} == {"mlm": 3, "soft": 3, "cosine": 4}
+    metrics = pretraining_metrics(found, objective.factors)
+    total = 3 * found["mlm"].loss / 3 + 5 * soft / 3 + 0.5 * cosine / 4
+    np.testing.assert_allclose(metrics["loss"], total, rtol=1e-5)
+    assert set(objective.names) == set(found) == {"mlm", "soft", "cosine"}
+
+
+def test_without_its_weight_states_are_not_compared():
+    objective = pretraining_loss_sums(pretraining_loss_fn("sop"), lambda _: {}, SoftTargets(cosine_weight=0))
+    assert objective.names == ("mlm", "sop", "soft")
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "labels"),
+    [
+        (Classification, {"labels": ["a", "b"]}, np.array([0, 1, -1], np.int32)),
+        (MultiLabel, {"labels": ["a", "b"]}, np.array([[0, 1], [1, 1], [0, 0]], np.int32)),
+        (Regression, {}, np.array([0.5, 1.5, 0], np.float32)),
+    ],
+)
+def test_terms_of_a_task_leave_out_rows_that_fill_a_batch(kind, config, labels):
+    batch = {"input_mask": tf.constant(BATCH["input_mask"]), "labels": tf.constant(labels)}
+    width = 1 if kind is Regression else 2
+    student, teacher = (
+        {"logits": OBJECTIVES_RNG.normal(size=[3, width]).astype(np.float32)} for _ in range(2)
+    )
+    objective = task_loss_sums(
+        kind(config), lambda _: teacher, SoftLabels(soft_weight=0.25, label_weight=0.75)
+    )
+    found = tf.nest.map_structure(float, objective.terms(student, batch))
+    s, t = (x["logits"][:2].astype(np.float64) for x in (student, teacher))
+    if kind is Classification:
+        s, t = log_softmax(s / 2, axis=-1), log_softmax(t / 2, axis=-1)
+        expected = 4 * (np.exp(t) * (t - s)).sum()
+    elif kind is MultiLabel:
+        p, q = (1 / (1 + np.exp(-x / 2)) for x in (t, s))
+        expected = 4 * (p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))).mean(axis=-1).sum()
+    else:
+        expected = ((s - t) ** 2).sum()
+    np.testing.assert_allclose([found["soft"].loss, found["soft"].weight], [expected, 2], rtol=1e-4)
+    own = objective.names[0]
+    loss = 0.75 * found[own].loss / 2 + 0.25 * expected / 2
+    np.testing.assert_allclose(loss_metrics(found, objective.factors)["loss"], loss, rtol=1e-4)

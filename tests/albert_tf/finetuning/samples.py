@@ -97,9 +97,4 @@ def _lines(file, lines):
     return {"train": file, "eval": file}
 
 
-MAKERS = {
-    "squad-v2.0": _squad,
-    "race": _race,
-    "multi_label": _table,
-    "tagging": _tagged,
-}
+MAKERS = {"squad-v2.0": _squad, "race": _race, "multi_label": _table, "tagging": _tagged}

@@ -97,7 +97,6 @@ def test_from_a_table_to_predictions(words, files, tmp_path, capsys):
 def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
     folder = {"train": None, "text": None, "label": None}
     for changes, message in (
-        ({"task": "sst2"}, "task='sst2' is none of cola, sst-2"),
         ({"label": "kind"}, "own.csv: there is no column label='kind'"),
         ({"config": None}, "--init_from"),
         ({"config": None, "init_from": "nowhere"}, "nowhere"),
@@ -132,7 +131,6 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, capsys, t
         ([*predict, "--output", out, "--input", own_table], "own.jsonl is given twice"),
         ([*predict, "--output", tmp_path / "folder", "--input", files / "own.csv"], "one file"),
         ([*predict, "--output", out, "--input", "-"], "standard input is one input alone"),
-        ([*predict, "--output", out, "--task", "ax"], "classification and not for ax"),
         ([*predict, "--output", out, "--score_column", "kind"], "--score_column"),
         (submit, "task='classification'"),
         ([*submit, "--step", "3", "--text", "body"], "--step, --text: of no use to --submission"),

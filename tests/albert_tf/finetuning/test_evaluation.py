@@ -26,7 +26,7 @@ from albert_tf.tasks.examples import TaggedRecord
 from hub_export.export import export
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import SENTENCES
-from tests.albert_tf.finetuning.test_predict_glue import write_glue
+from tests.albert_tf.finetuning.test_predict import write_glue
 
 COLUMNS = Columns("text", None, "kind")
 LABELS = {"classification": ["tale", "verse"], "multi_label": ["", "a", "b", "a|b"]}

@@ -1,4 +1,4 @@
-"""A run that reads texts in windows, and one that reads head and tail: trained, asked, exported, by hand."""
+"""Classifiers that read the mean of tokens' states, of long texts the beginning, windows, or both ends."""
 
 import json
 
@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
+from albert_tf.conversion.convert import convert
+from albert_tf.errors import InputError
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
@@ -14,11 +16,13 @@ from albert_tf.tasks.columns import Columns
 from hub_export.export import export
 from hub_export.module_check import find_faults
 from tests.albert_tf.finetuning.runs import LOOP, RECIPE, SENTENCES
+from tests.albert_tf.pretraining.runs import weights
 
 S, STRIDE = 16, 9
 TEXTS = [*SENTENCES[:3], " ".join(SENTENCES[:5]), "", " ".join(SENTENCES)]
 READ = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0, "seq_length": S, "pooling": "mean"}
 LONG = {
+    "truncate": {},
     "windows": {"long": "windows", "window_pooling": "max"},
     "head_tail": {"long": "head_tail"},
 }
@@ -46,8 +50,10 @@ def scores_by_hand(long, run, tokenizer, texts):
         if long == "windows":
             last = max(len(tokens) - budget + STRIDE - 1, 0) // STRIDE
             parts = [tokens[n * STRIDE : n * STRIDE + budget] for n in range(last + 1)]
+        elif long == "truncate" or len(tokens) <= budget:
+            parts = [tokens[:budget]]
         else:
-            parts = [tokens if len(tokens) <= budget else tokens[:4] + tokens[-10:]]
+            parts = [tokens[:4] + tokens[-10:]]
         rows = [model({"input_word_ids": tf.constant([[2, *part, 3]])})["logits"][0] for part in parts]
         logits.append(np.max(rows, axis=0))
     shares = np.exp(logits)
@@ -61,7 +67,7 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
     assert np.ptp(expected[:, 0]) > 1e-3
     for file in ("task.json", "recipe.json"):
         entries = json.loads((run / file).read_text())
-        assert entries.items() >= LONG[long].items()
+        assert entries.items() >= {"pooling": "mean", **LONG[long]}.items()
     # predict
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     columns = Columns("text", None, None)
@@ -88,3 +94,53 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
     assert list(find_faults(tmp_path / "hub/serving/1", served)) == []
     served = served.signatures["serving_default"](text=tf.constant(TEXTS))
     np.testing.assert_allclose(served["scores"], tf.nn.softmax(model(TEXTS)), atol=1e-6)
+    assert '"pooling": "mean"' in (tmp_path / "hub/README.md").read_text()
+    if long == "truncate":  # a head on the exported encoder's states, as the run's
+        tokens = tf.saved_model.load(str(tmp_path / "hub/preprocessor"))(tf.constant(TEXTS))
+        states = tf.saved_model.load(str(tmp_path / "hub/encoder"))(tokens)["sequence_output"].numpy()
+        counts = tokens["input_mask"].numpy().sum(axis=1)
+        means = np.stack([rows[:count].mean(axis=0) for rows, count in zip(states, counts, strict=True)])
+        weight, bias = (variable.numpy() for variable in albert_tf.load(run).variables[-2:])
+        np.testing.assert_allclose(tf.nn.softmax(means @ weight.T + bias), expected, atol=1e-5)
+
+
+# A run whose classifier reads the mean of the tokens' states: trained, asked, exported, converted.
+
+MEAN = {**RECIPE, "dropout": 0.0, "classifier_dropout": 0.0, "pooling": "mean"}
+POOLER = {"pooler/dense/kernel:0", "pooler/dense/bias:0"}
+
+
+@pytest.fixture(scope="module")
+def mean(asked):
+    """A run of six updates without dropout."""
+    made = asked(recipe=MEAN, loop={"checkpoint_every": 1, "keep": 6})
+    finetune(made)
+    return made.output
+
+
+def test_all_but_the_pooler_learns(mean, asked):
+    """The pooler, which has no gradient, does not decay either. The rate of the first update is 0."""
+    assert albert_tf.load(mean).pooling == "mean"
+    before, after = weights(mean, 1), weights(mean, 6)
+    assert {name for name in before if np.array_equal(before[name], after[name])} == POOLER
+    # The optimizer still has the pooler's moments: checkpoints of earlier versions number them.
+    found = tf.train.load_checkpoint(str(mean / "checkpoints/ckpt-6")).get_variable_to_shape_map()
+    shapes = [shape for name, shape in found.items() if name.startswith("optimizer/variables/") and shape]
+    expected = [variable.shape.as_list() for variable in albert_tf.load(mean).variables]
+    assert sorted(shapes) == sorted(expected * 2)
+    with pytest.raises(InputError, match="pooling is 'mean' there and 'first' here"):
+        finetune(asked(mean, recipe={**MEAN, "pooling": "first"}))
+
+
+def test_its_encoder_alone_is_converted(mean, tmp_path):
+    for target in ("google", "huggingface"):
+        with pytest.raises(InputError, match="run has pooling='mean', and classifiers elsewhere") as caught:
+            convert("run", target, mean, tmp_path / target)
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / target).exists()
+    albert_tf.save(albert_tf.load(mean).encoder, tmp_path / "encoder")
+    convert("run", "huggingface", tmp_path / "encoder", tmp_path / "huggingface")
+    convert("huggingface", "run", tmp_path / "huggingface", tmp_path / "again")
+    found, expected = weights(tmp_path / "again"), weights(mean)
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)

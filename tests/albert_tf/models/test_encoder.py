@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import AlbertEncoder, AlbertPretrainer
+from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
 from albert_tf.errors import InputError
 from albert_tf.models import blocks as blocks_module
 from albert_tf.models import embeddings as embeddings_module
 from albert_tf.models import layers as layer_module
 from albert_tf.models.padding import skip_padding
-from albert_tf.models.sharing import sharing_plan
+from albert_tf.models.sharing import sharing_plan, with_num_layers
 from tests.albert_tf.models.oracles import perturbed
 from tests.tiny import TINY
 
@@ -47,9 +47,6 @@ def assert_same(actual, expected, tolerance=1e-5):
     tf.nest.map_structure(
         lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=tolerance), actual, dict(expected)
     )
-
-
-# What it returns.
 
 
 @pytest.mark.parametrize("inner", [1, 2])
@@ -177,9 +174,6 @@ def test_shared_layers_are_applied_as_often_as_asked(dropping, inputs, training)
     tf.nest.map_structure(np.testing.assert_array_equal, found, expected)
 
 
-# Sharing.
-
-
 def copy_blocks(shared, unshared):
     """Gives an encoder that shares nothing the values that each of its layers has in the other."""
     values = {v.name: v for v in shared.variables}
@@ -200,11 +194,7 @@ def copy_blocks(shared, unshared):
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"sharing": "ffn"},
-        {"num_hidden_groups": 2},
-        {"sharing": "attention", "inner_group_num": 2},
-    ],
+    [{"sharing": "ffn"}, {"num_hidden_groups": 2}, {"sharing": "attention", "inner_group_num": 2}],
     ids=str,
 )
 def test_shared_layers_compute_what_equal_unshared_ones_do(inputs, changes):
@@ -212,9 +202,6 @@ def test_shared_layers_compute_what_equal_unshared_ones_do(inputs, changes):
     unshared = AlbertEncoder(TINY.replace(**{**changes, "sharing": "none", "num_hidden_groups": 1}))
     copy_blocks(shared, unshared)
     assert_same(unshared(inputs), shared(inputs), 1e-6)
-
-
-# Dropout.
 
 
 def test_rates_and_seeds_of_all_dropouts(monkeypatch, inputs):
@@ -253,7 +240,7 @@ def test_without_training_nothing_is_dropped(dropping, inputs):
     assert_same(expected(inputs, training=True), expected(inputs), 0)  # rates of 0
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_gradients_under_dropout_are_those_of_finite_differences(inputs, jit_compile):
     encoder = perturbed(AlbertEncoder(ONE_LAYER))
     rng = np.random.default_rng(8)
@@ -278,9 +265,6 @@ def test_gradients_under_dropout_are_those_of_finite_differences(inputs, jit_com
                 variable.assign(at + step * d)
             values.append(float(loss()))
         assert slope == pytest.approx((values[0] - values[1]) / 2e-3, rel=0.01, abs=0.05)
-
-
-# Precision.
 
 
 @pytest.mark.parametrize(
@@ -310,9 +294,6 @@ def test_policies(encoder, inputs, name, tolerance):
     assert types["MatMul"] == types["BatchMatMulV2"] == types["BiasAdd"] == {compute_type}
 
 
-# Bad input.
-
-
 def ones(*shape, dtype=tf.int32):
     return tf.ones(shape, dtype)
 
@@ -336,9 +317,6 @@ def ones(*shape, dtype=tf.int32):
 def test_wrong_inputs_of_known_shape(encoder, inputs, named):
     with pytest.raises(InputError, match=named):
         encoder(inputs)
-
-
-# Keras.
 
 
 def test_config_and_weights_round_trip(encoder, tmp_path):
@@ -375,3 +353,61 @@ def test_a_functional_model_is_trained_saved_and_loaded(inputs, tmp_path):
         albert = again.get_layer("albert")
         assert isinstance(albert, AlbertEncoder) and albert.config == ONE_LAYER
         assert albert.dtype_policy.name == "mixed_bfloat16"
+
+
+# The sharing plan against tables made by hand.
+
+
+def plan(**changes) -> list[tuple[int, int, int, int]]:
+    """(attention's group, its inner group, feed-forward's group, its inner group) of each pair."""
+    return [(*pair.attention, *pair.feed_forward) for pair in sharing_plan(AlbertConfig(**changes))]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"sharing": "all"}, [(0, 0, 0, 0)] * 3),
+        ({"sharing": "attention"}, [(0, 0, 0, 0), (0, 0, 1, 0), (0, 0, 2, 0)]),
+        ({"sharing": "ffn"}, [(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0)]),
+        ({"sharing": "none", "num_hidden_groups": 2}, [(0, 0, 0, 0), (1, 0, 1, 0), (2, 0, 2, 0)]),
+        ({"num_hidden_groups": 3}, [(0, 0, 0, 0), (1, 0, 1, 0), (2, 0, 2, 0)]),
+        (
+            {"inner_group_num": 2, "num_hidden_groups": 2},
+            [(0, 0, 0, 0), (0, 1, 0, 1), (0, 0, 0, 0), (0, 1, 0, 1), (1, 0, 1, 0), (1, 1, 1, 1)],
+        ),
+        (
+            {"inner_group_num": 2, "sharing": "attention"},
+            [(0, 0, 0, 0), (0, 1, 0, 1), (0, 0, 1, 0), (0, 1, 1, 1), (0, 0, 2, 0), (0, 1, 2, 1)],
+        ),
+    ],
+)
+def test_three_layers(changes, expected):
+    assert plan(num_hidden_layers=3, **changes) == expected
+
+
+def test_groups_are_those_of_whole_numbers_where_floats_are_truncated():
+    assert [pair[0] for pair in plan(num_hidden_layers=44, num_hidden_groups=22)] == [
+        layer // 2 for layer in range(44)
+    ]
+    assert int(30 / 44 * 22) == 14  # Google's formula
+
+
+@pytest.mark.parametrize(("changes", "layers"), [({}, 24), ({"num_hidden_groups": 3}, 4)])
+def test_shared_layers_have_the_same_parameters_at_every_depth(changes, layers):
+    config = AlbertConfig(**changes)
+    assert with_num_layers(config, layers) == config.replace(num_hidden_layers=layers)
+    assert with_num_layers(config, None) is config
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers", "named"),
+    [
+        ({"sharing": "ffn"}, 24, "num_hidden_layers=24"),
+        ({"sharing": "none"}, 11, "num_hidden_layers=11"),
+        ({"num_hidden_groups": 3}, 2, "num_hidden_groups=3"),
+        ({}, 0, "num_hidden_layers=0"),
+    ],
+)
+def test_a_depth_with_other_parameters_is_refused(changes, layers, named):
+    with pytest.raises(InputError, match=named):
+        with_num_layers(AlbertConfig(**changes), layers)

@@ -102,8 +102,7 @@ def test_mean_state():
     states = np.random.default_rng(3).normal(size=[*MASK.shape, H]).astype(np.float32)
     expected = numpy_means(states, MASK)
     call = tf.function(
-        mean_state,
-        input_signature=[tf.TensorSpec([None, None, H]), tf.TensorSpec([None, None], tf.int32)],
+        mean_state, input_signature=[tf.TensorSpec([None, None, H]), tf.TensorSpec([None, None], tf.int32)]
     )
     for found in (mean_state(states, tf.constant(MASK)), mean_state(states, MASK > 0), call(states, MASK)):
         np.testing.assert_allclose(found, expected, atol=1e-6)

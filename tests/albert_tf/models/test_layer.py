@@ -8,13 +8,7 @@ import tensorflow as tf
 
 from albert_tf import config as albert_config
 from albert_tf.models import layers
-from tests.albert_tf.models.oracles import (
-    float32,
-    numpy_attention,
-    numpy_gelu,
-    numpy_layer_norm,
-    randomize,
-)
+from tests.albert_tf.models.oracles import float32, numpy_attention, numpy_gelu, numpy_layer_norm, randomize
 from tests.tiny import TINY
 
 B, S, N, D = 2, 5, 4, 8

@@ -2,15 +2,19 @@
 
 import collections
 import gc
+import re
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context  # what the graph optimizer made is nowhere else
 
-from albert_tf import AlbertEncoder, AlbertPretrainer
-from albert_tf.models.memory import recompute
+from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
+from albert_tf.errors import InputError
+from albert_tf.models import memory
+from albert_tf.models.memory import TRAINING, check_memory, physical_memory, recompute
 from albert_tf.runs.build_model import build_model, task_of
 from tests.albert_tf.models.oracles import inputs_of, perturbed
 from tests.tiny import TINY
@@ -123,9 +127,6 @@ def test_without_training_nothing_is_recomputed(inputs):
     assert outer.gradient(slope, remat.pooler.kernel) is not None
 
 
-# What is computed again, and what is kept.
-
-
 def optimized(function, inputs):
     """The nodes that TensorFlow runs for a traced function, behind its graph optimizer."""
     context.enable_run_metadata()
@@ -198,3 +199,29 @@ def test_models_take_it():
     ):
         assert again.remat is again.encoder.remat is True
     assert build_model(TINY, task_of(made)).remat is False
+
+
+# Absurd sizes are refused before they are built.
+
+
+def test_bytes_are_compared(monkeypatch):
+    total = 11_683_584  # Lan et al. 2020, Table 2: 12M
+    monkeypatch.setattr(memory, "physical_memory", lambda: total * 4)
+    check_memory(AlbertConfig())
+    with pytest.raises(InputError, match="GB in training"):
+        check_memory(AlbertConfig(), TRAINING)
+    monkeypatch.setattr(memory, "physical_memory", lambda: total * 4 - 1)
+    with pytest.raises(InputError, match="11,683,584 parameters"):
+        check_memory(AlbertConfig())
+
+
+@pytest.mark.parametrize("name", ["hidden_size", "intermediate_size", "vocab_size", "embedding_size"])
+def test_a_network_that_no_machine_holds_is_not_built(name):
+    size = 12 * 10**11
+    with pytest.raises(InputError, match=f"{name}={size}"):
+        AlbertEncoder(AlbertConfig(**{name: size}))
+
+
+def test_the_memory_is_that_of_the_machine():
+    kilobytes = int(re.search(r"MemTotal: +(\d+) kB", Path("/proc/meminfo").read_text())[1])
+    assert physical_memory() == kilobytes * 1024

@@ -8,7 +8,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.errors import InputError
-from albert_tf.optimization import AdamW, Lamb, create_optimizer, global_norm
+from albert_tf.optimization import AdamW, Lamb, WarmupPolynomialDecay, create_optimizer, global_norm
+from albert_tf.optimization.lamb import lamb, trust_ratio
 
 STEPS = 8
 both = pytest.mark.parametrize("name", ["lamb", "adamw"])
@@ -221,3 +222,63 @@ def test_impossible_values_are_named(change, named):
 def test_a_rate_that_is_none_is_named(rate):
     with pytest.raises(InputError, match=f"learning_rate={rate}"):
         AdamW(learning_rate=rate)
+
+
+#
+
+
+def test_trust_ratio():
+    x, u, zero = tf.constant([[3.0], [4.0]]), tf.constant([[0.0], [10.0]]), tf.zeros([2, 1])
+    assert [float(trust_ratio(a, b)) for a, b in ((x, u), (zero, u), (x, zero))] == [0.5, 1, 1]
+
+
+def test_one_step_in_float64_by_hand():
+    generator = np.random.default_rng(0)
+    x, g, m = generator.normal(size=[3, 4, 2])
+    v = generator.uniform(0.1, 1, size=[4, 2])
+    got = lamb(*map(tf.constant, (x, g, m, v)), lr=0.1, beta_1=0.9, beta_2=0.99, epsilon=1e-3, decay=0.2)
+    m = 0.9 * m + 0.1 * g
+    v = 0.99 * v + 0.01 * g * g
+    u = m / (np.sqrt(v) + 1e-3) + 0.2 * x
+    x = x - 0.1 * np.linalg.norm(x) / np.linalg.norm(u) * u
+    for actual, expected in zip(got, (x, m, v), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-12)
+
+
+#
+
+
+def rates(schedule, steps):
+    return np.array([float(schedule(tf.constant(step, tf.int64))) for step in steps])
+
+
+def test_google_schedule_by_hand():
+    schedule = WarmupPolynomialDecay(8.0, num_train_steps=20, num_warmup_steps=4)
+    # 8 · t/4, then 8 · (1 - t/20): the decay has been running since step 0, so 8 is never reached.
+    np.testing.assert_allclose(
+        rates(schedule, [0, 1, 3, 4, 10, 19, 20, 21, 1000]), [0, 2, 6, 6.4, 4, 0.4, 0, 0, 0], rtol=1e-6
+    )
+
+
+def test_decay_after_warmup_reaches_the_peak():
+    schedule = WarmupPolynomialDecay(8.0, 20, 4, decay_after_warmup=True)
+    np.testing.assert_allclose(rates(schedule, [0, 2, 4, 12, 20, 25]), [0, 4, 8, 4, 0, 0], rtol=1e-6)
+
+
+def test_power_and_no_warmup():
+    schedule = WarmupPolynomialDecay(8.0, 20, power=2.0)
+    np.testing.assert_allclose(rates(schedule, [0, 10, 15]), [8, 2, 0.5], rtol=1e-6)
+    full = WarmupPolynomialDecay(1.0, 10, 10, decay_after_warmup=True)
+    np.testing.assert_allclose(rates(full, [9, 10]), [0.9, 0], rtol=1e-6)
+
+
+def test_last_steps_of_ten_million_differ():
+    # 1 - t/T in float32 would round to multiples of 6e-8, more than a whole step.
+    schedule = WarmupPolynomialDecay(1.0, 40_000_000)
+    left = np.array([5, 4, 3, 2, 1, 0])
+    np.testing.assert_allclose(rates(schedule, 40_000_000 - left), left / 4e7, rtol=1e-6)
+
+
+def test_in_a_graph():
+    rate = tf.function(WarmupPolynomialDecay(8.0, 20, 4))(tf.constant(10, tf.int32))
+    assert rate.dtype == tf.float32 and float(rate) == 4

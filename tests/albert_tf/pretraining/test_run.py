@@ -118,10 +118,7 @@ def test_a_deeper_network_starts_from_a_run(run, settings):
         init_from=run, config=deeper, recipe=RECIPE.replace(learning_rate=0.0), checkpoint_every=3
     )
     pretrain(made, report=lines.append)
-    assert lines[1:-1] == [
-        "copied: group_0 to group_0, group_1",
-        "positions: 64 in the run, 40 here",
-    ]
+    assert lines[1:-1] == ["copied: group_0 to group_0, group_1", "positions: 64 in the run, 40 here"]
     before, after = weights(run), weights(made.output)
     for name, value in after.items():
         origin = before[name.replace("/group_1/", "/group_0/")]

@@ -1,14 +1,31 @@
 import hashlib
 import json
+import math
+import shutil
+from hashlib import sha256
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import albert_tf
+from albert_tf import cli
 from albert_tf.errors import InputError
+from albert_tf.finetuning.finetune import finetune_runs
 from albert_tf.runs.build_model import task_of
-from albert_tf.runs.run_directory import RunContents, RunDirectory
+from albert_tf.runs.run_directory import (
+    Best,
+    RunContents,
+    RunDirectory,
+    best_by,
+    best_run,
+    provenance_record,
+    read_metrics,
+)
 from albert_tf.runs.variable_names import variable_names
+from hub_export.export import export
+from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
+from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -194,3 +211,197 @@ def test_a_damaged_file_is_named(run, name, content, message):
     (run / name).unlink()
     with pytest.raises(FileNotFoundError, match=name):
         albert_tf.load(run)
+
+
+# metrics.jsonl, as a run leaves it and as others do.
+
+LINE = b'{"step": 1, "loss": 6.5, "gradient_norm": null}\n'
+
+
+def test_lines_in_their_order(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl"):
+        read_metrics(tmp_path)
+    (tmp_path / "metrics.jsonl").write_bytes(LINE + b'{"step": 2, "loss": 6}\n' + LINE[:20])  # cut off
+    assert read_metrics(tmp_path) == [{"step": 1, "loss": 6.5, "gradient_norm": None}, {"step": 2, "loss": 6}]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"5", b"{", b"\xff\xfe{", b'{"loss": 1}', b'{"step": "1"}', b'{"step": 2, "loss": "x"}'),
+        *(b'{"step": true}', b'{"step": -1}', b'{"step": null}', b'{"step": 2, "loss": false}'),
+        *(b'{"step": 2, "loss": NaN}', b'{"step": 2, "loss": 1e400}', b'{"step": 2, "loss": [1]}'),
+    ],
+)
+def test_a_line_that_holds_no_figures(line, tmp_path):
+    (tmp_path / "metrics.jsonl").write_bytes(LINE + line + b"\n" + LINE)
+    with pytest.raises(InputError, match=r"metrics\.jsonl, line 2"):
+        read_metrics(tmp_path)
+
+
+@pytest.mark.parametrize("length", range(len(LINE)))
+def test_a_last_line_is_cut_off_anywhere(length, tmp_path):
+    """By a kill in the middle of a write; where only its line feed is missing it is whole."""
+    (tmp_path / "metrics.jsonl").write_bytes(LINE + LINE[:length])
+    assert len(read_metrics(tmp_path)) == (2 if length == len(LINE) - 1 else 1)
+
+
+@pytest.mark.parametrize(
+    "end", [bytes(100), b"{" + bytes(9), LINE[:9] + bytes(4096), b"\xff", b"loss", b"7", b"[", b"{}"]
+)
+def test_an_end_that_no_kill_leaves_is_damage(end, tmp_path):
+    """Such as the NULs that a filesystem leaves at a power cut."""
+    (tmp_path / "metrics.jsonl").write_bytes(LINE + end)
+    with pytest.raises(InputError, match=r"metrics\.jsonl, line 2"):
+        read_metrics(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "losses", "since"),
+    [
+        ("eval_loss", [], [0.7, 0.69995, 0.69985, 0.6998], 1),  # two evaluations together fall enough
+        ("eval_loss", [], [0.7, 0.69999999, 0.69999998], 2),
+        ("eval_loss", [], [0.7, 0.6998, 0.6999], 1),
+        ("eval_f1", [0.5, 0.5, 0.5], [0.7, 0.69999, 0.69998], 2),
+        ("eval_f1", [0.5, 0.5, 0.5], [0.7, 0.6, 0.5], 0),
+        ("eval_f1", [0.5, 0.500001, 0.500002], [0.7, 0.7, 0.7], 2),
+        ("eval_f1", [0.5, 0.6, 0.6], [None, None, None], 1),
+        ("eval_f1", [0.5, 0.4, 0.4], [0.7, 0.5, 0.4], 2),
+    ],
+)
+def test_a_gain_of_rounding_is_none(metric, values, losses, since):
+    lines = [{"step": step, "eval_loss": loss} for step, loss in enumerate(losses)]
+    for line, value in zip(lines, values, strict=False):
+        line[metric] = value
+    assert best_by(metric).evaluations_since(lines) == since
+
+
+def test_only_the_last_stage_tells_the_best_step():
+    losses = {2: 1.0, 4: 1.5, 6: 3.0, 8: 2.5, 10: 2.7, 12: 2.6}
+    lines = [{"step": step, "eval_loss": loss} for step, loss in losses.items()]
+    best = Best("eval_loss", is_highest=False, after=4)
+    assert best.step(lines, losses) == 8
+    assert best.evaluations_since(lines) == 2
+    assert best._replace(after=12).step(lines, losses) is None
+    assert best._replace(after=12).evaluations_since(lines) == 0
+    assert best._replace(after=0).step(lines, losses) == 2
+
+
+# The table of names and shapes against models of ours and against real checkpoints.
+
+CONFIGS = {
+    "all": TINY,
+    "groups": TINY.replace(num_hidden_groups=3, inner_group_num=2),
+    "attention": TINY.replace(sharing="attention"),
+    "ffn": TINY.replace(sharing="ffn"),
+    "none": TINY.replace(sharing="none"),
+    "no projection": TINY.replace(embedding_size=32),
+    "projection all the same": TINY.replace(embedding_size=32, project_embeddings=True),
+}
+
+
+def shapes(model):
+    return {variable.name.removesuffix(":0"): tuple(variable.shape) for variable in model.variables}
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_every_variable_of_the_encoder_once(config):
+    names = variable_names(config, {"model": "encoder"})
+    assert {name.ours: name.shape for name in names} == shapes(albert_tf.AlbertEncoder(config))
+    for form in ("google", "hugging_face"):
+        assert len({getattr(name, form).name for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("preset", albert_tf.PRESETS)
+def test_presets(preset):
+    """The true sizes, without the memory they take."""
+    config = albert_tf.PRESETS[preset]
+    names = variable_names(config, {"model": "encoder"})
+    assert sum(math.prod(name.shape) for name in names) == albert_tf.parameter_count(config)["total"]
+    for name in names:
+        assert math.prod(name.hub.shape) == math.prod(name.hugging_face.shape) == math.prod(name.shape)
+
+
+@pytest.mark.parametrize("release", ["en_albert_base", "en_albert_large", "zh_albert_base"])
+def test_published_checkpoints(shared, release):
+    """Names and shapes of real releases are those of the table."""
+    folder = shared / "golden" / "tf1_index" / release
+    lines = (folder / "variables.txt").read_text().splitlines()[1:]
+    published = dict(line.split(" ", 1) for line in lines)
+    config = albert_tf.AlbertConfig.from_json_file(folder / "albert_config.json")
+    names = variable_names(config, {"model": "pretrainer", "sentence_objective": "sop"})
+    ours = {name.google.name: str(list(name.google.shape)) for name in names}
+    assert ours == {name: shape for name, shape in published.items() if name != "global_step"}
+
+
+# The record of where a run's weights began.
+
+
+def hub_module(folder, index):
+    (folder / "variables").mkdir(parents=True)
+    (folder / "variables" / "variables.index").write_bytes(index)
+    return f"hub:{folder}"
+
+
+def test_an_origin_is_recorded_by_its_content(tmp_path):
+    """A published name has none here, nor has what is not there; a begun run keeps what it has recorded."""
+    contents = {"a": b"1", "b": b"1", "c": b"2"}
+    first, copy, other = (hub_module(tmp_path / name, index) for name, index in contents.items())
+    published = ("albert_base_v2", "https://tfhub.dev/google/albert_base/3")
+    found = [provenance_record({}, origin) for origin in (first, copy, other, *published)]
+    assert [record["init_from"] for record in found] == [first, copy, other, *published]
+    one, two = (sha256(content).hexdigest() for content in (b"1", b"2"))
+    assert [record["init_from_sha256"] for record in found] == [one, one, two, None, None]
+    (tmp_path / "a" / "variables" / "variables.index").unlink()
+    assert provenance_record(found[0], first) == found[0]
+    assert provenance_record(found[0], copy) == found[1]
+
+
+# Runs on another filesystem than this machine's, by TensorFlow's own ram://.
+
+
+@pytest.mark.slow
+def test_a_finetuned_run(run, asked, own_table, tmp_path):  # noqa: F811
+    for path in run.rglob("*"):
+        if path.is_file():
+            target = f"ram://origin/{path.relative_to(run)}"
+            tf.io.gfile.makedirs(target.rpartition("/")[0])
+            tf.io.gfile.copy(str(path), target, overwrite=True)
+    short = {**FINETUNING, "steps": 2, "warmup_steps": 1}
+    changes = {"init_from": "ram://origin", "config": None, "vocabulary": None}
+    best, _ = finetune_runs(asked("ram://seeds", recipe=short, **changes), 1, lambda line: None)
+    assert best_run("ram://seeds").path == best.path
+    output = tmp_path / "out.jsonl"
+    assert (
+        cli.run(["predict", "--run", "ram://seeds", "--input", str(own_table), "--output", str(output)]) == 0
+    )
+    assert len(output.read_text().splitlines()) == 38
+    export(best, tmp_path / "hub", check=False)
+    files = {"config.json", "tokenizer.json", "task.json", "spiece.model"}
+    for path in (tmp_path / "hub/serving/1/assets").iterdir():
+        if path.name in files - {"spiece.model"}:
+            assert path.read_bytes() == tf.io.gfile.GFile(best.file(path.name), "rb").read()
+        files.discard(path.name)
+    assert not files
+
+
+def test_a_model(tmp_path, tiny_vocabulary):
+    model = albert_tf.AlbertEncoder(TINY)
+    for folder in ("ram://saved/run", str(tmp_path / "run")):
+        albert_tf.save(model, folder, tiny_vocabulary)
+        albert_tf.save(model, folder, step=4)
+        assert RunDirectory(folder).vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
+        loaded = albert_tf.load(folder)
+        np.testing.assert_equal([v.numpy() for v in loaded.variables], [v.numpy() for v in model.variables])
+        with pytest.raises(FileExistsError, match="ckpt-4"):
+            albert_tf.save(model, folder, step=4)
+    shutil.rmtree(tmp_path / "run")
+    with pytest.raises(FileNotFoundError, match="ram://nowhere: no such folder"):
+        albert_tf.load("ram://nowhere")
+    with pytest.raises(InputError, match="foo://"):
+        albert_tf.load("foo://bucket/run")
+    tf.io.gfile.makedirs("ram://taken")
+    with tf.io.gfile.GFile("ram://taken/thesis.txt", "w") as file:
+        file.write("The only copy.")
+    with pytest.raises(FileExistsError):
+        albert_tf.save(model, "ram://taken")

@@ -3,9 +3,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.dataset_files import read_choices, read_race
+from albert_tf.tasks.multiple_choice import choice_lengths, question_with_option
 
 
 @pytest.mark.parametrize(
@@ -124,3 +126,30 @@ def test_labels_that_are_not_needed_are_left_out(tmp_path):
     file = tmp_path / "own.jsonl"
     file.write_text(json.dumps({**ROW, "label": 2}))
     assert [record.label for record in read_choices(file, needs_labels=False)] == [None]
+
+
+#
+
+
+def test_options_fill_blanks_or_stand_behind():
+    cases = [
+        ("The sky is _ .", "blue", "The sky is blue ."),
+        ("_", "blue", "blue"),
+        ("_ and _ ?", "a", "a and a ?"),
+        ("The sky is ____.", "blue", "The sky is blue."),
+        ("What is it?", "A kite", "What is it? A kite"),
+        ("", "A kite", " A kite"),
+        ("É _ ü", "\\1 ñ", "É \\1 ñ ü"),
+    ]
+    questions, options, expected = zip(*cases, strict=True)
+    found = question_with_option(tf.constant(questions), tf.constant(options))
+    assert [text.decode() for text in found.numpy()] == list(expected)
+    assert question_with_option(tf.constant([], tf.string), tf.constant([], tf.string)).shape == [0]
+
+
+def test_a_context_gives_way_to_the_question():
+    context, question = tf.constant([[4], [40]]), tf.constant([[2, 30], [3, 200]])
+    told, kept = choice_lengths(context, question, 40)
+    assert (told.numpy().tolist(), kept.numpy().tolist()) == ([[4, 4], [37, 0]], [[2, 30], [3, 40]])
+    told, kept = choice_lengths(context, question, 140)
+    assert (told.numpy().tolist(), kept.numpy().tolist()) == ([[4, 4], [40, 12]], [[2, 30], [3, 128]])

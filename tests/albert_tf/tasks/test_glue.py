@@ -11,13 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import SAME_AS_INPUT
-from albert_tf.tasks.glue import (
-    GLUE,
-    GLUE_ROWS,
-    read_glue_split,
-    submission_text,
-    write_submission,
-)
+from albert_tf.tasks.glue import GLUE, GLUE_ROWS, read_glue_split, submission_text, write_submission
 from albert_tf.tasks.task import Prediction
 
 LABELS = {

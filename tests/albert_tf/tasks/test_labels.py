@@ -212,9 +212,4 @@ def test_a_set_that_lacks_prefixes_is_scored_by_the_labels_of_the_run(labels, ri
 
 def test_spans_of_other_spellings():
     assert spans_of(["B-A", "L-A", "U-A", "L-A"]) == [("A", 0, 2), ("A", 2, 3), ("A", 3, 4)]
-    assert [label for label, _, _ in spans_of(["NN", "NN", "X-ray", "BI-A"])] == [
-        "NN",
-        "NN",
-        "X-ray",
-        "BI-A",
-    ]
+    assert [label for label, _, _ in spans_of(["NN", "NN", "X-ray", "BI-A"])] == ["NN", "NN", "X-ray", "BI-A"]

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.text.byte_level_bpe import (
-    BytePairTokenizer,
-    BytePairVocabulary,
-    byte_characters,
-    opens_word,
-)
+from albert_tf.text.byte_level_bpe import BytePairTokenizer, BytePairVocabulary, byte_characters, opens_word
 from albert_tf.text.offsets import cut_where
 from tests.fuzz import fuzzed_texts
 

@@ -1,9 +1,12 @@
 import functools
+import gzip
+import hashlib
 import json
 import shutil
 import unicodedata
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
@@ -12,6 +15,12 @@ from hypothesis import given, settings
 
 import albert_tf
 from albert_tf.errors import InputError
+from albert_tf.text import tokenizer as tokenizer_module
+from albert_tf.text.files import check_text_files, decode_text, describe_difference, file_identities
+from albert_tf.text.sentencepiece import SentencePieceTokenizer
+from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer_config import VOCABULARY_FILES
+from tests.other_tokenizer import IDS, WordTokenizer
 from tests.tiny import CORPUS
 
 
@@ -163,3 +172,152 @@ def test_detokenize_takes_ids_in_any_form(tiny_tokenizer, words_tokenizer, byte_
         ):
             with pytest.raises(InputError, match=named):
                 tokenizer.detokenize(wrong)
+
+
+#
+
+TEXT = "Ein Wörterbuch, 字典, словарь 👍🏽\n".encode() * 200
+FRENCH = "La pluie a cessé.\n".encode("latin-1")
+
+
+def check(path, content):
+    path.write_bytes(content)
+    check_text_files([str(path)])
+
+
+def test_text_of_all_kinds(tmp_path):
+    for content in (b"", TEXT.replace(b" ", b"\0"), b"a\r\n", b"\xef\xbb\xbf" + TEXT, TEXT * 500):
+        check(tmp_path / "text.txt", content)
+        check(tmp_path / "text.gz", gzip.compress(content, 1))
+    check(tmp_path / "text.gz", gzip.compress(TEXT) + gzip.compress(TEXT))  # as `cat` joins them
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (TEXT + FRENCH + TEXT, 201),
+        (TEXT * 500 + FRENCH, 100_001),
+        (TEXT + "字".encode()[:2], 201),  # cut off in a character
+        (TEXT.decode().encode("utf-16"), 1),
+        (TEXT.replace(b"\n", b"\r") + FRENCH, 201),
+        (TEXT.replace(b"\n", b"\r\n") * 500 + FRENCH, 100_001),  # one pair on both sides of a part's border
+        (b"x" * ((1 << 20) - 1) + b"\r\n" + FRENCH, 2),
+    ],
+)
+def test_the_first_line_that_is_not_utf8_is_named(content, line, tmp_path):
+    for name, stored in (("text.txt", content), ("text.gz", gzip.compress(content, 1))):
+        with pytest.raises(InputError, match=rf"{name}:{line}: not UTF-8"):
+            check(tmp_path / name, stored)
+    with pytest.raises(InputError, match=rf"text:{line}: not UTF-8"):
+        decode_text(content, "text")
+
+
+def test_whole_text_loses_its_byte_order_mark():
+    assert decode_text(b"\xef\xbb\xbf" + TEXT, "text") == TEXT.decode()
+
+
+def flipped(position):
+    content = bytearray(gzip.compress(TEXT))
+    content[position] ^= 4
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(TEXT)[:-1], gzip.compress(TEXT)[:-100], flipped(30), flipped(-6), TEXT],
+    ids=["a byte short", "100 bytes short", "data flipped", "checksum flipped", "not packed"],
+)
+def test_a_damaged_compressed_file(content, tmp_path):
+    with pytest.raises(InputError, match=r"text\.gz is damaged or cut off"):
+        check(tmp_path / "text.gz", content)
+
+
+def test_a_mended_file_is_checked_again(tmp_path):
+    for _ in range(2):
+        with pytest.raises(InputError, match="damaged"):
+            check(tmp_path / "text.gz", gzip.compress(TEXT)[:-3])
+        check(tmp_path / "text.gz", gzip.compress(TEXT))
+
+
+# A further kind of tokenizer, with other special ids and another frame, goes through pre-training.
+
+
+@pytest.fixture
+def vocabulary(tmp_path, monkeypatch):
+    monkeypatch.setitem(tokenizer_module.TOKENIZER_CLASSES, "words", WordTokenizer)
+    monkeypatch.setitem(VOCABULARY_FILES, "words", ("words.txt",))
+    (tmp_path / "words.txt").touch()
+    (tmp_path / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "words"}))
+    return tmp_path / "words.txt"
+
+
+@pytest.mark.parametrize("objective", ["nsp", "none"])
+def test_pretraining_batches(vocabulary, tiny_corpus, objective):
+    dataset = albert_tf.pretraining_dataset(
+        tiny_corpus, vocabulary, batch_size=8, seq_length=32, sentence_objective=objective, repeat=False
+    )
+    for batch in dataset.as_numpy_iterator():
+        ids, mask = batch["input_word_ids"], batch["input_mask"]
+        assert not batch["input_type_ids"].any()
+        is_real = mask.any(axis=1)
+        assert (ids[is_real, 0] == 0).all()
+        assert (ids[is_real][mask[is_real] == 0] == 1).all()
+        expected = [0, 2] if objective == "none" else [0, 2, 2, 2]
+        for row, length in zip(ids[is_real], mask[is_real].sum(axis=1), strict=True):
+            special = [token for token in row[:length] if token in (0, 2)]
+            assert special == expected and row[length - 1] == 2
+        rows, columns = np.nonzero(batch["masked_lm_weights"])
+        masked = ids[rows, batch["masked_lm_positions"][rows, columns]]
+        assert (masked == IDS.mask).any() and (masked >= IDS.mask).all()
+
+
+def test_kinds_are_told_by_the_settings(vocabulary, tiny_vocabulary):
+    assert isinstance(open_tokenizer(vocabulary), WordTokenizer)
+    found = open_tokenizer(tiny_vocabulary, lowercase=False)
+    assert isinstance(found, SentencePieceTokenizer) and found.kind == "sentencepiece"
+    assert found.settings == {"lowercase": False, "strip_accents": True}
+    assert found.vocabulary.files == {"spiece.model": tiny_vocabulary.read_bytes()}
+    (vocabulary.parent / "words.txt.tokenizer.json").write_text(json.dumps({"kind": "letters"}))
+    with pytest.raises(InputError, match="'letters'"):
+        open_tokenizer(vocabulary)
+
+
+#
+
+
+def identities(folder, **contents):
+    folder.mkdir(exist_ok=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return file_identities([str(folder / name) for name in contents])
+
+
+def test_small_files_are_read_whole_and_large_ones_from_the_first_byte_to_the_last(tmp_path):
+    (found,) = identities(tmp_path, text=b"abc")
+    assert found == {"name": "text", "bytes": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}
+    content = bytearray(1 << 22)
+    before = identities(tmp_path, text=content)
+    for place, is_seen in ((0, True), (len(content) - 1, True), (1 << 17, False)):
+        content[place] ^= 1
+        assert (identities(tmp_path, text=content) != before) == is_seen
+        content[place] ^= 1
+
+
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        ({"a": b"1", "b": b"2"}, None),
+        ({"a": b"1"}, "b is missing"),
+        ({"a": b"1", "b": b"2", "c": b"3"}, "c is new"),
+        ({"b": b"2", "a": b"1"}, "b has changed: it was a"),
+        ({"a": b"1", "b": b"3"}, "b has changed"),
+    ],
+)
+def test_differences_are_named(tmp_path, now, message):
+    before = identities(tmp_path / "before", a=b"1", b=b"2")
+    found = describe_difference(before, identities(tmp_path / "now", **now))
+    assert found is None if message is None else message in found
+
+
+def test_identities_of_older_versions_have_no_digest(tmp_path):
+    assert describe_difference([{"name": "a", "bytes": 1}], identities(tmp_path, a=b"1")) is None

@@ -1,8 +1,16 @@
+import errno
+
+import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.text.files import input_files, matched_paths
 from albert_tf.text.sentencepiece import SentencePieceVocabulary, starts_word
+from albert_tf.text.text_tokenizer import as_list, text_tensor
+from albert_tf.text.tokenizer_config import read_vocabulary
 
 
 def test_starts_word():
@@ -29,10 +37,7 @@ ALBERTS = {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1}
     [
         ({}, "<pad> must be at id 0"),
         ({**ALBERTS, "control_symbols": ["[CLS]", "[SEP]"]}, r"\[MASK\] must be at id 4"),
-        (
-            {**ALBERTS, "control_symbols": ["[SEP]", "[CLS]", "[MASK]"]},
-            r"\[CLS\] must be at id 2",
-        ),
+        ({**ALBERTS, "control_symbols": ["[SEP]", "[CLS]", "[MASK]"]}, r"\[CLS\] must be at id 2"),
     ],
 )
 def test_a_special_piece_that_is_missing_or_elsewhere(ids, message, tmp_path):
@@ -57,3 +62,106 @@ def test_no_vocabulary(tmp_path):
         (tmp_path / "text.model").write_bytes(content)
         with pytest.raises(InputError, match=r"text\.model is not a SentencePiece model"):
             SentencePieceVocabulary.from_file(tmp_path / "text.model")
+
+
+#
+
+
+class Column:
+    """As a pandas Series."""
+
+    def __init__(self, *values):
+        self.values = np.array(values, object)
+
+    def to_numpy(self):
+        return self.values
+
+
+FORMS = (
+    ["a", "é"], ("a", "é"), np.array(["a", "é"]), np.array(["a", "é"], object),
+    np.array([b"a", "é".encode()]), tf.constant(["a", "é"]), Column("a", "é"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("texts", FORMS, ids=lambda texts: type(texts).__name__)
+def test_forms_of_the_same_texts(texts):
+    tensor = text_tensor(texts, "text")
+    assert tensor.dtype == tf.string
+    assert tensor.numpy().tolist() == [b"a", "é".encode()]
+    assert as_list(texts) == ["a", "é"]
+
+
+def test_one_text_and_none():
+    assert text_tensor("a", "text").numpy() == b"a"
+    assert text_tensor([b"a"], "text").numpy() == [b"a"]
+    assert text_tensor([], "text").shape == [0]
+
+
+WRONG = [
+    (["a", None], r"text\[1\]=None"),
+    (Column("a", float("nan")), r"text\[1\]=nan"),
+    ([["a"]], r"text\[0\]=\['a'\]"),
+    (np.array([1.5]), r"text\[0\]=1.5"),
+    (tf.constant([1]), "text is a tensor of int32"),
+    ({"a": 1}, "text={'a': 1}"),
+]
+
+
+@pytest.mark.parametrize(("texts", "message"), WRONG)
+def test_what_is_not_a_text(texts, message, tiny_tokenizer):
+    with pytest.raises(InputError, match=message):
+        text_tensor(texts, "text")
+    with pytest.raises(InputError, match=f"^{message}"):
+        tiny_tokenizer(texts)
+
+
+#
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name in ("b.txt", "a.txt", "c.gz", "odd[1].txt", "odd1.txt"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_paths_globs_and_lists(folder):
+    def names(inputs):
+        return [path.rpartition("/")[2] for path in input_files(inputs)]
+
+    found = names([folder / "c.gz", str(folder / "*.txt"), folder / "a.txt"])
+    assert found == ["c.gz", "a.txt", "b.txt", "odd1.txt", "odd[1].txt"]
+    assert names(folder / "odd[1].txt") == ["odd[1].txt"]  # a file of that name, not a pattern
+    (folder / "odd[1].txt").unlink()
+    assert names(folder / "odd[1].txt") == ["odd1.txt"]
+    assert input_files(["a.txt", "?.txt", "odd[1]*"]) == ["a.txt", "b.txt", "odd1.txt"]
+    assert input_files("./?.txt") == ["./a.txt", "./b.txt"]
+
+
+def test_what_is_not_there(folder):
+    for inputs in (str(folder / "*.text"), [folder / "a.txt", folder / "d.text"]):
+        with pytest.raises(FileNotFoundError, match=r"\.text: no such file"):
+            input_files(inputs)
+    with pytest.raises(FileNotFoundError, match="no input files"):
+        input_files([])
+
+
+def test_a_loop_of_links_is_there_and_cannot_be_read(folder):
+    loop = folder / "loop"
+    loop.symlink_to("loop")
+    (folder / "lost").symlink_to("nowhere")
+    for read in (matched_paths, RunDirectory(loop).__getattribute__, read_vocabulary):
+        with pytest.raises(OSError, match="cannot be read") as error:
+            read("task" if read not in (matched_paths, read_vocabulary) else loop)
+        assert error.value.errno == errno.ELOOP
+        assert str(error.value.filename).startswith(str(loop))
+    with pytest.raises(FileNotFoundError, match="lost"):
+        matched_paths("lost")
+
+
+def test_folders_are_matched_and_are_no_files(folder):
+    (folder / "part-1").mkdir()
+    assert matched_paths(["part-*", "a.txt"]) == ["part-1", "a.txt"]
+    with pytest.raises(IsADirectoryError, match="part-1 is a folder"):
+        input_files("part-*")

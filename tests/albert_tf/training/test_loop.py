@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +18,12 @@ from albert_tf.process import Preempted
 from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_prefix, checkpoint_steps, open_checkpoint
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.training import loop, stages, trainer
+from albert_tf.training.compute_settings import ComputeConfig, LoopSettings, is_due
 from albert_tf.training.distribution import DistributedBatches
 from albert_tf.training.loop import TrainingFailed
 from albert_tf.training.stages import seed_of
+from tests.albert_tf.commands import ends, pretraining, start
+from tests.albert_tf.pretraining.runs import CONFIG, weights
 from tests.albert_tf.training.toy import ROWS, dying_after, fit, points
 
 
@@ -356,3 +360,58 @@ def test_another_filesystem(whole):
     assert not [
         name for name in filesystem.list_entries("ram://loop/run/checkpoints") if name.startswith(".")
     ]
+
+
+# When the loop does what.
+
+
+@pytest.mark.parametrize(
+    "changes", [{"keep": 0}, {"log_every": -1}, *({"profile": text} for text in ("10", "3:3", "a:b", "-1:4"))]
+)
+def test_impossible_settings_are_refused(changes):
+    with pytest.raises(InputError, match=next(iter(changes))):
+        LoopSettings(**changes)
+
+
+def test_a_batch_is_divided_without_a_rest():
+    ComputeConfig(accumulate=2).check_divides(12, replicas=3)
+    with pytest.raises(InputError, match="batch_size=12"):
+        ComputeConfig(accumulate=4).check_divides(12, replicas=2)
+
+
+def test_calls_end_where_something_is_due():
+    settings = LoopSettings(log_every=4, eval_every=6, checkpoint_every=0)
+    step, ends = 0, []
+    while step < 25:
+        step += settings.updates_until_next(step, 25)
+        ends.append(step)
+    assert ends == [4, 6, 8, 12, 16, 18, 20, 24, 25]
+    profiled = LoopSettings(log_every=0, profile="3:7")
+    assert [profiled.updates_until_next(step, 25) for step in (0, 3)] == [3, 4]
+
+
+def test_the_last_update_is_due_for_everything():
+    assert [step for step in range(1, 11) if is_due(4, step, 10)] == [4, 8, 10]
+    assert [step for step in range(1, 11) if is_due(0, step, 10)] == [10]
+
+
+# Operations that are deterministic on GPUs, too, as far as a CPU can show it.
+
+FLAGS = {"steps": 6, "batch_size": 4, "checkpoint_every": 3, "log_every": 3, "eval_every": 0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("xla", ["--noxla", "--xla"])
+def test_a_deterministic_run_is_the_same_again_and_resumed(xla, tiny_corpus, tiny_vocabulary, tmp_path):
+    """With dropout, in a process of its own."""
+    run, log = tmp_path / "run", tmp_path / "log"
+    words = pretraining(tiny_corpus, tiny_vocabulary, run, CONFIG, **FLAGS)
+    place = words.index("--output")
+    words = [*words[:place], *words[place + 2 :], xla]
+    script = Path(__file__).with_name("deterministic_script.py")
+    assert ends([start([script, run, *words], log)], [log]) == [0], log.read_text()[-3000:]
+    expected = weights(run, 6)
+    for name in ("again", "resumed"):
+        for variable, value in weights(f"{run}-{name}", 6).items():
+            np.testing.assert_array_equal(value, expected[variable], err_msg=f"{name}: {variable}")
+    assert "from step 3" in log.read_text()

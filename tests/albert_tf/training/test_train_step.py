@@ -10,10 +10,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf import AlbertPretrainer
+from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.training.distribution import DistributedBatches, distribute_from_function
-from albert_tf.training.train_step import TrainStep, call_traced, sum_over
+from albert_tf.training.train_step import TrainStep, call_traced, compilation_log, sum_over
+from tests.albert_tf.optimization.test_optimizers import STEPS, Recording
 from tests.albert_tf.training.steps import BATCH, SMALL, assert_close, batches, initial, trained
 
 
@@ -196,3 +198,109 @@ def test_several_runs_of_a_process_are_not_reported_as_retracing(caplog):
             assert call_traced(function, tf.constant(run)) == run
     assert traced == list(range(8))
     assert "retracing" not in caplog.text
+
+
+# What XLA compiles is announced, a line a shape.
+
+LENGTHS = (4, 4, 8, 4, 8, 2)
+
+
+def batch(length):
+    return {"input_mask": tf.ones([3, length], tf.int32)}
+
+
+def test_a_line_for_each_shape(caplog):
+    caplog.set_level("INFO", "absl")
+    log = compilation_log("update")
+    for length in LENGTHS:
+        log(batch(length))
+    assert [line.partition(" tokens")[0].rpartition("for ")[2] for line in caplog.messages] == [
+        "3 × 4", "3 × 8", "3 × 2"
+    ]  # fmt: skip
+    compilation_log("evaluation")(batch(4))
+    assert "evaluation" in caplog.messages[-1]
+
+
+@pytest.mark.parametrize("length", [None, 4])
+def test_batches_are_announced_before_their_updates(length):
+    """Each of unknown length, and of known length the first of a call, which has the shape of all."""
+    step, seen = tf.Variable(0, dtype=tf.int64), []
+
+    class SizeStep(TrainStep):
+        def replica_step(self, batch, seed):
+            size = tf.cast(tf.size(batch["input_mask"]), tf.float32)
+            return {"size": LossSum(size, size, size)}, size
+
+    def on_batch(batch):
+        seen.append((int(step), batch["input_mask"].shape[1]))
+
+    spec = {"input_mask": tf.TensorSpec([3, length], tf.int32)}
+    lengths = LENGTHS if length is None else (length,) * 6
+    data = tf.data.Dataset.from_generator(lambda: map(batch, lengths), output_signature=spec)
+    objective = LossFn(("size",), None, None)
+    train_step = SizeStep(None, None, objective, spec, step=step, seed=0, on_batch=on_batch)
+    iterator = iter(data)
+    found = [train_step(iterator, tf.constant(count)) for count in (4, 2)]
+    assert seen == (list(enumerate(LENGTHS)) if length is None else [(0, 4), (4, 4)])
+    expected = [20, 10] if length is None else [16, 8]
+    np.testing.assert_array_equal([totals.terms["size"].loss for totals in found], np.multiply(expected, 3))
+    assert int(step) == 6
+
+
+# google-research/albert's recorded updates, through the training step: replicas, microbatches, a copy.
+
+# What each of the four rows of a batch has of its gradient: the mean of the rows is the recorded one.
+SHARES = np.array([4.0, -2.0, 1.0, 1.0], np.float32)
+
+
+class Linear(keras.Model):
+    """Variables whose gradient is what the batch says."""
+
+    def __init__(self, recording: Recording):
+        super().__init__()
+        self.parts = recording.variables()
+
+    def call(self, batch, training=None, seed=None):
+        """Σ variable · gradient, for each row."""
+        products = [batch[str(index)] * tf.convert_to_tensor(part) for index, part in enumerate(self.parts)]
+        return tf.add_n([tf.reduce_sum(x, axis=list(range(1, len(x.shape)))) for x in products])  # [rows]
+
+
+OBJECTIVE = LossFn(
+    ("rows",),
+    lambda outputs, batch: {"rows": LossSum(tf.reduce_sum(outputs), tf.zeros([]), _rows(batch)["rows"])},
+    lambda batch: _rows(batch),
+)
+
+
+def _rows(batch):
+    return {"rows": tf.cast(tf.size(batch["row"]), tf.float32)}
+
+
+def dataset(recording: Recording) -> tf.data.Dataset:
+    """A batch of four rows for each recorded step."""
+    batches = {"row": np.tile(np.arange(len(SHARES)), [STEPS, 1])}
+    for index, _ in enumerate(recording.names):
+        gradients = np.stack([recording.gradients(step)[index] for step in range(STEPS)])
+        shares = SHARES.reshape([1, -1] + [1] * (gradients.ndim - 1))
+        batches[str(index)] = gradients[:, np.newaxis] * shares
+    return tf.data.Dataset.from_tensor_slices(batches)
+
+
+@pytest.mark.parametrize("name", ["lamb", "adamw"])
+@pytest.mark.parametrize(("replicas", "accumulate"), [(1, 4), (2, 2)])
+def test_recorded_updates(golden, name, replicas, accumulate, two_replicas):
+    recording = Recording(golden / "optimizers" / f"{name}.npz")
+    strategy = two_replicas if replicas == 2 else tf.distribute.get_strategy()
+    with strategy.scope():
+        model, original = Linear(recording), recording.optimizer(name)
+        optimizer = type(original).from_config(original.get_config())
+        optimizer.build(model.trainable_variables)
+        step = tf.Variable(0, dtype=tf.int64, trainable=False)
+        data = dataset(recording)
+        spec, options = data.element_spec, {"step": step, "seed": 0, "accumulate": accumulate}
+        train_step, batches = TrainStep(model, optimizer, OBJECTIVE, spec, **options), iter(data)
+        for number in range(STEPS):
+            totals = train_step(batches, tf.constant(1))
+            recording.check(number, model.parts)
+    assert float(totals.terms["rows"].weight) == 4

@@ -12,7 +12,7 @@ import tf_keras as keras
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
 from albert_tf.errors import InputError
-from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock, Parameters
+from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock
 from albert_tf.models.embeddings import Embeddings
 from albert_tf.models.layers import ACTIVATIONS, DenseLayer, attention_bias, draw_seed, layer_ops
 from albert_tf.models.memory import check_memory, recompute
@@ -86,7 +86,6 @@ class AlbertEncoder(NetworkModel):
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         check_memory(config)
         super().__init__(config, remat, fused, **kwargs)
-        plan = sharing_plan(config)
         width, embedding = config.hidden_size, config.embedding_size
         self.embeddings = Embeddings(config, name="embeddings", dtype=self.dtype_policy)
         self.projection = (
@@ -94,13 +93,10 @@ class AlbertEncoder(NetworkModel):
             if config.has_projection
             else None
         )
-        self.attention_blocks = {
-            path.key(): AttentionBlock(path.scope(), config)
-            for path in dict.fromkeys(pair.attention for pair in plan)
-        }
+        attention, feed_forward = map(dict.fromkeys, zip(*sharing_plan(config), strict=True))
+        self.attention_blocks = {path.key(): AttentionBlock(path.scope(), config) for path in attention}
         self.feed_forward_blocks = {
-            path.key(): FeedForwardBlock(path.scope(), config)
-            for path in dict.fromkeys(pair.feed_forward for pair in plan)
+            path.key(): FeedForwardBlock(path.scope(), config) for path in feed_forward
         }
         self.pooler = None if config.pooler == "none" else DenseLayer("pooler/dense", width, width, config)
 
@@ -194,29 +190,23 @@ class AlbertEncoder(NetworkModel):
         training: bool,
     ) -> list[tf.Tensor]:
         """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
-        config = self.config
-        computed = layer_ops(config.hidden_act, config.layer_norm_eps, is_fused=self.fused and training)
+        act, epsilon = self.config.hidden_act, self.config.layer_norm_eps
+        ops = layer_ops(act, epsilon, is_fused=self.fused and training)
         attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
 
-        def layer(
-            first: str,
-            second: str,
-            x: tf.Tensor,
-            seeds: tuple[tf.Tensor, ...],
-            parameters: tuple[Parameters, Parameters],
-        ) -> tf.Tensor:
-            x = self.attention_blocks[first](x, parameters[0], bias, computed, seeds[:2], tokens)
-            return self.feed_forward_blocks[second](x, parameters[1], computed, seeds[2] if seeds else None)
+        def layer(keys: list[str], x: tf.Tensor, seeds: tuple, parameters: tuple) -> tf.Tensor:
+            x = self.attention_blocks[keys[0]](x, parameters[0], bias, ops, seeds[:2], tokens)
+            return self.feed_forward_blocks[keys[1]](x, parameters[1], ops, seeds[2] if seeds else None)
 
         states = []
         for index, pair in enumerate(plan):
-            first, second = (path.key() for path in pair)
-            apply = functools.partial(layer, first, second)
+            keys = [path.key() for path in pair]
+            apply = functools.partial(layer, keys)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
-            parameters = attention[first], feed_forward[second]
+            parameters = attention[keys[0]], feed_forward[keys[1]]
             if self.remat and training:
-                x, (attention[first], feed_forward[second]) = recompute(apply, x, drops, parameters)
+                x, (attention[keys[0]], feed_forward[keys[1]]) = recompute(apply, x, drops, parameters)
             else:
                 x = apply(x, drops, parameters)
             states.append(x)
@@ -250,13 +240,9 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
             f"{WORD_IDS} is missing: inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {given}"
         )
     word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
-    tensors = {
-        WORD_IDS: word_ids,
-        INPUT_MASK: tf.convert_to_tensor(inputs[INPUT_MASK])
-        if INPUT_MASK in inputs
-        else tf.ones_like(word_ids),
-        TYPE_IDS: tf.convert_to_tensor(inputs[TYPE_IDS]) if TYPE_IDS in inputs else tf.zeros_like(word_ids),
-    }
+    tensors = {WORD_IDS: word_ids}
+    for name, values_like in ((INPUT_MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like)):
+        tensors[name] = tf.convert_to_tensor(inputs[name]) if name in inputs else values_like(word_ids)
     for name, tensor in tensors.items():
         if name != INPUT_MASK and not tensor.dtype.is_integer:
             raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")

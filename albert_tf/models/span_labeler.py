@@ -118,6 +118,11 @@ def _log_softmax(logits: tf.Tensor, allowed: tf.Tensor) -> tf.Tensor:
 class AlbertSpanLabeler(TaskModel):
     """The encoder with logits of every token: an answer starts here, an answer ends here.
 
+    The outputs are float32 `start_logits` and `end_logits` [B, S], padding included; with answerability what
+    `AnswerableSpan.call` returns: answers may be in the context and, where there is none, at [CLS]. Types are
+    needed then, since they say where the context is, and `start_positions`, int32 [B], are the starts that
+    ends depend on.
+
     Args:
       config: the network's shape.
       answerability: True if questions may have no answer. The head is then that of google-research/albert's
@@ -141,30 +146,13 @@ class AlbertSpanLabeler(TaskModel):
         super().__init__(config, **kwargs)
         check_type("answerability", "bool", answerability)
         self.answerability = answerability
+        self.has_head_dropout = answerability  # the simple head has none, as in google-research/albert
         self.start_n_top = check_positive("start_n_top", start_n_top)
         self.end_n_top = check_positive("end_n_top", end_n_top)
         if answerability:
             self.span = AnswerableSpan(config, start_n_top, end_n_top, name="span")
         else:
             self.span = OutputLayer("cls/squad", 2, config)
-
-    def call(
-        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, tf.Tensor]:
-        """The outputs of the head; arguments and errors are those of `TaskModel.call`.
-
-        With answerability types are needed, since they say where the context is, and `start_positions`, int32
-        [B], are the starts that ends depend on.
-
-        Returns:
-          float32 `start_logits` and `end_logits` [B, S], padding included; with answerability what
-          `AnswerableSpan.call` returns: answers may be in the context and, where there is none, at [CLS].
-        """
-        inputs = self.name_inputs(inputs)
-        if self.answerability:
-            return super().call(inputs, training, seed)
-        # The simple head has no dropout, as in google-research/albert.
-        return self.head(inputs, self.encoder(inputs, training=training, seed=seed), None)
 
     def head(
         self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None

@@ -30,37 +30,45 @@ from albert_tf.models.layers import draw_seed, dropout
 class TaskModel(NetworkModel):
     """The encoder and a head; the arguments of every subclass begin with those of `NetworkModel`."""
 
+    has_head_dropout = True
+
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(config, remat, fused, **kwargs)
         self.encoder = AlbertEncoder(config, remat, fused, name="encoder", dtype=self.dtype_policy)
 
     def call(
-        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
+        self,
+        inputs: ModelInputs,
+        training: bool | None = None,
+        seed: tf.Tensor | None = None,
+        num_hidden_layers: int | None = None,
     ) -> dict[str, Any]:
         """The outputs of the head; hidden states come from `self.encoder`.
 
         Arguments and errors are those of `AlbertEncoder.call`. Dropout is also that of the head
-        (`classifier_dropout_prob`); the seeds of both are independent.
+        (`classifier_dropout_prob`), if it has one; the seeds of both are independent.
         """
-        inputs = self.name_inputs(inputs)
-        encoder_seed, head_seed = head_seeds(training, seed)
-        outputs = self.encoder(inputs, training=training, seed=encoder_seed)
-        return self.head(inputs, outputs, head_seed)
+        seed, head_seed = head_seeds(training, seed) if self.has_head_dropout else (seed, None)
+        options = {"training": training, "seed": seed, "num_hidden_layers": num_hidden_layers}
+        return self.with_encoder(lambda x: self.encoder(x, **options), self.name_inputs(inputs), head_seed)
 
-    def head(
-        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
+    def head(self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, Any]:
         """The outputs of the head, by the model's inputs and the encoder's outputs; no seed, no dropout."""
         raise NotImplementedError
 
-    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> dict[str, tf.Tensor]:
-        """The outputs of the model's inputs, where a function computes the encoder's; without dropout."""
-        return self.head(inputs, encode(inputs), None)
+    def with_encoder(
+        self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs, seed: tf.Tensor | None = None
+    ) -> dict[str, Any]:
+        """The outputs of the model's inputs, where a function computes the encoder's; a seed for `head`."""
+        return self.head(inputs, encode(inputs), seed)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertPretrainer(TaskModel):
-    """The encoder with the two heads of pre-training.
+    """The encoder with the two heads of pre-training, which have no dropout.
+
+    Its outputs are the encoder's dict, `mlm_logits` float32 [B, P, V] where `masked_lm_positions` [B, P] is
+    among the inputs, and `sop_logits` or `nsp_logits` float32 [B, 2].
 
     Args:
       config: the network's shape.
@@ -70,6 +78,7 @@ class AlbertPretrainer(TaskModel):
 
     arguments = ("sentence_objective",)
     inputs_in_order = (*ENCODER_INPUTS, MLM_POSITIONS)
+    has_head_dropout = False
 
     def __init__(self, config: AlbertConfig, sentence_objective: str = "sop", **kwargs: Any):
         super().__init__(config, **kwargs)
@@ -82,31 +91,13 @@ class AlbertPretrainer(TaskModel):
             None if sentence_objective == "none" else OutputLayer("cls/seq_relationship", 2, config)
         )
 
-    def call(
-        self,
-        inputs: ModelInputs,
-        training: bool | None = None,
-        seed: tf.Tensor | None = None,
-        num_hidden_layers: int | None = None,
-    ) -> dict[str, Any]:
-        """The encoder's outputs and the logits of both heads, which have no dropout.
-
-        Arguments and errors are those of `AlbertEncoder.call`.
-
-        Returns:
-          The encoder's dict, `mlm_logits` float32 [B, P, V] where `masked_lm_positions` [B, P] is among the
-          inputs, and `sop_logits` or `nsp_logits` float32 [B, 2].
-        """
-        inputs = self.name_inputs(inputs)
-        outputs = dict(
-            self.encoder(inputs, training=training, seed=seed, num_hidden_layers=num_hidden_layers)
-        )
+    def head(self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, Any]:
+        """The encoder's outputs and the logits of both heads."""
+        outputs = dict(outputs)
         if MLM_POSITIONS in inputs:
-            outputs["mlm_logits"] = self.mlm(
-                outputs["sequence_output"],
-                tf.convert_to_tensor(inputs[MLM_POSITIONS]),
-                self.encoder.embeddings.word_embeddings,
-            )
+            positions = tf.convert_to_tensor(inputs[MLM_POSITIONS])
+            words = self.encoder.embeddings.word_embeddings
+            outputs["mlm_logits"] = self.mlm(outputs["sequence_output"], positions, words)
         if self.sentence is not None:
             outputs[f"{self.sentence_objective}_logits"] = self.sentence(outputs["pooled_output"])
         return outputs
@@ -208,14 +199,10 @@ class PooledModel(TaskModel):
             x = dropout(x, rate, seed)
             logits = self.classifier(x[:, -1])
             exit_logits = tf.concat([self.exits(x[:, :-1]), logits[:, tf.newaxis]], axis=1)
-            return {
-                "logits": self.mask_logits(logits, mask),
-                "exit_logits": self.mask_logits(exit_logits, mask),
-            }
-        if self.pooling == FIRST:
-            state = outputs["pooled_output"]
-        else:
-            state = mean_state(outputs["sequence_output"], mask)
+            found = {"logits": logits, "exit_logits": exit_logits}
+            return {name: self.mask_logits(values, mask) for name, values in found.items()}
+        is_first = self.pooling == FIRST
+        state = outputs["pooled_output"] if is_first else mean_state(outputs["sequence_output"], mask)
         return {"logits": self.mask_logits(self.classifier(dropout(state, rate, seed)), mask)}
 
     def mask_logits(self, logits: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
@@ -264,17 +251,16 @@ class AlbertMultipleChoice(PooledModel):
         super().__init__(config, 1, pooling, **kwargs)
         self.num_choices = self.rows_each = check_positive("num_choices", num_choices)
 
-    def call(
-        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
+    def with_encoder(
+        self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs, seed: tf.Tensor | None = None
     ) -> dict[str, Any]:
-        """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
-        inputs = self.name_inputs(inputs)
-        flat = self._rows(inputs)
+        """The logits of the choices, where a function computes the encoder's outputs of rows [B·C, S]."""
+        rows = {name: self._rows(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
         if TOKEN_PLACES in inputs:  # the same places row by row
-            flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
-        outputs = super().call(flat, training, seed)
-        found = self._by_example(outputs)
-        if self.exits is not None:  # [B·C, L, 1] of all layers
+            rows[TOKEN_PLACES] = inputs[TOKEN_PLACES]
+        outputs = super().with_encoder(encode, rows, seed)
+        found = {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
+        if "exit_logits" in outputs:  # [B·C, L, 1] of all layers
             logits = tf.reshape(outputs["exit_logits"], [-1, self.num_choices, self.config.num_hidden_layers])
             found["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
         return found
@@ -287,22 +273,11 @@ class AlbertMultipleChoice(PooledModel):
         shape = [-1, *[1] * (logits.shape.rank - 1)]
         return tf.where(tf.reshape(is_choice, shape), logits, IMPOSSIBLE)
 
-    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> dict[str, tf.Tensor]:
-        """`logits` [B, C], where a function computes the encoder's outputs of rows [B·C, S]."""
-        return self._by_example(super().with_encoder(encode, self._rows(inputs)))
-
-    def _rows(self, inputs: ModelInputs) -> dict[str, tf.Tensor]:
-        return {name: self._flat(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
-
-    def _by_example(self, outputs: ModelInputs) -> dict[str, tf.Tensor]:
-        return {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
-
-    def _flat(self, name: str, values: tf.Tensor) -> tf.Tensor:
-        tensor = tf.convert_to_tensor(values)
-        if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
+    def _rows(self, name: str, values: tf.Tensor) -> tf.Tensor:
+        tensor, shape = tf.convert_to_tensor(values), [None, self.num_choices, None]
+        if not tensor.shape.is_compatible_with(shape):
             raise InputError(
                 f"{name} has shape {tensor.shape}: it must be [batch, {self.num_choices}, length]"
             )
-        # Where shapes are known only when it runs.
-        tensor = tf.ensure_shape(tensor, [None, self.num_choices, None])
+        tensor = tf.ensure_shape(tensor, shape)  # where shapes are known only when it runs
         return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]

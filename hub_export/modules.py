@@ -71,9 +71,8 @@ class Preprocessor(Module):
         self._tokenizer, self._seq_length = tokenizer, seq_length
         self._input_format = tokenizer.vocabulary.input_format
         self.tokenize = Tokenization(tokenizer, tokenizer.tokenize_words)
-        self.tokenize_with_offsets = Tokenization(
-            tokenizer, lambda text: list(tokenizer.tokenize_words_with_offsets(text))
-        )
+        with_offsets = tokenizer.tokenize_words_with_offsets
+        self.tokenize_with_offsets = Tokenization(tokenizer, lambda text: list(with_offsets(text)))
         self.bert_pack_inputs = bert_pack_inputs(seq_length, self._input_format)
         for training in (False, True):
             self.__call__.get_concrete_function(TEXT_SPEC, training)
@@ -114,9 +113,7 @@ def _special_tokens(vocabulary: Vocabulary) -> tf.types.experimental.GenericFunc
         "end_of_segment_id": special.separator,
         "mask_id": special.mask,
     }
-    return tf.function(
-        lambda: {name: tf.constant(value, tf.int32) for name, value in ids.items()}, input_signature=[]
-    )
+    return tf.function(lambda: tf.nest.map_structure(tf.constant, ids), input_signature=[])
 
 
 def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:

@@ -14,12 +14,13 @@ from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, TOKEN_PLACES, TYPE_I
 from albert_tf.errors import InputError
 from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock
 from albert_tf.models.embeddings import Embeddings
-from albert_tf.models.layers import ACTIVATIONS, DenseLayer, attention_bias, draw_seed, layer_ops
+from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Seed, attention_bias, draw_seed, layer_ops
 from albert_tf.models.memory import check_memory, recompute
 from albert_tf.models.padding import TokenIndex
 from albert_tf.models.sharing import BlockPair, sharing_plan, with_num_layers
 
 ModelInputs = Mapping[str, tf.Tensor]
+Outputs = dict[str, Any]  # by name: tensors, and lists of them
 M = TypeVar("M", bound="NetworkModel")
 
 
@@ -78,9 +79,12 @@ class AlbertEncoder(NetworkModel):
     Raises:
       InputError: the parameters exceed this machine's memory.
 
-    >>> encoder = AlbertEncoder(AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9))
-    >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
-    TensorShape([1, 3, 24])
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> encoder = albert_tf.AlbertEncoder(config)
+      >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
+      TensorShape([1, 3, 24])
     """
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
@@ -88,26 +92,22 @@ class AlbertEncoder(NetworkModel):
         super().__init__(config, remat, fused, **kwargs)
         width, embedding = config.hidden_size, config.embedding_size
         self.embeddings = Embeddings(config, name="embeddings", dtype=self.dtype_policy)
-        self.projection = (
-            DenseLayer("encoder/embedding_hidden_mapping_in", embedding, width, config)
-            if config.has_projection
-            else None
-        )
-        attention, feed_forward = map(dict.fromkeys, zip(*sharing_plan(config), strict=True))
+        self.projection = None
+        if config.has_projection:
+            self.projection = DenseLayer("encoder/embedding_hidden_mapping_in", embedding, width, config)
+        attention, ffn = map(dict.fromkeys, zip(*sharing_plan(config), strict=True))
         self.attention_blocks = {path.key(): AttentionBlock(path.scope(), config) for path in attention}
-        self.feed_forward_blocks = {
-            path.key(): FeedForwardBlock(path.scope(), config) for path in feed_forward
-        }
+        self.feed_forward_blocks = {path.key(): FeedForwardBlock(path.scope(), config) for path in ffn}
         self.pooler = None if config.pooler == "none" else DenseLayer("pooler/dense", width, width, config)
 
     def call(
         self,
         inputs: ModelInputs,
         training: bool | None = None,
-        seed: tf.Tensor | None = None,
+        seed: Seed = None,
         num_hidden_layers: int | None = None,
         return_attentions: bool = False,
-    ) -> dict[str, Any]:
+    ) -> Outputs:
         """Hidden states of every token.
 
         Args:
@@ -162,7 +162,7 @@ class AlbertEncoder(NetworkModel):
         return ACTIVATIONS[self.config.pooler](self.pooler(sequence[:, 0]))
 
     def first_states(
-        self, inputs: ModelInputs, seed: tf.Tensor | None = None
+        self, inputs: ModelInputs, seed: Seed = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, TokenIndex | None]:
         """The states that the first layer reads, of inputs as `call` takes them.
 
@@ -212,7 +212,7 @@ class AlbertEncoder(NetworkModel):
             states.append(x)
         return states
 
-    def _dropout_seeds(self, seed: tf.Tensor | None, pairs: int) -> list[tf.Tensor] | None:
+    def _dropout_seeds(self, seed: Seed, pairs: int) -> list[tf.Tensor] | None:
         """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
         if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
             return None
@@ -236,9 +236,8 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
     """
     if not isinstance(inputs, Mapping) or WORD_IDS not in inputs:
         given = ", ".join(sorted(inputs)) if isinstance(inputs, Mapping) else type(inputs).__name__
-        raise InputError(
-            f"{WORD_IDS} is missing: inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {given}"
-        )
+        names = ", ".join(ENCODER_INPUTS)
+        raise InputError(f"{WORD_IDS} is missing: inputs must be a dict of {names}, not {given}")
     word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
     tensors = {WORD_IDS: word_ids}
     for name, values_like in ((INPUT_MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like)):
@@ -247,13 +246,11 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
         if name != INPUT_MASK and not tensor.dtype.is_integer:
             raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
         if tensor.shape.rank not in (None, 2) or not tensor.shape.is_compatible_with(word_ids.shape):
-            raise InputError(
-                f"{name} has shape {tensor.shape}: inputs must be [batch, sequence], all of one shape"
-            )
-    if word_ids.shape.rank and (word_ids.shape[1] or 0) > max_length:
-        raise InputError(
-            f"the sequence length {word_ids.shape[1]} is more than max_position_embeddings={max_length}"
-        )
+            wanted = "[batch, sequence], all of one shape"
+            raise InputError(f"{name} has shape {tensor.shape}: inputs must be {wanted}")
+    length = word_ids.shape[1] if word_ids.shape.rank else None
+    if length is not None and length > max_length:
+        raise InputError(f"the sequence length {length} is more than max_position_embeddings={max_length}")
     # Stacked, since that alone raises where shapes known only when it runs disagree: a sum would broadcast,
     # and a reshape accept a transposed mask.
     return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in tensors.values()]), num=3)

@@ -11,9 +11,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
 from albert_tf.errors import InputError, check_type
 from albert_tf.models.answer_spans import IMPOSSIBLE, context_tokens
-from albert_tf.models.encoder import ModelInputs, encoder_inputs
+from albert_tf.models.encoder import ModelInputs, Outputs, encoder_inputs
 from albert_tf.models.heads import OutputLayer
-from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
+from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, Seed, dropout, kernel_initializer
 from albert_tf.models.task_models import TaskModel, check_positive
 
 
@@ -45,8 +45,8 @@ class AnswerableSpan(Layer):
         sequence: tf.Tensor,
         allowed: tf.Tensor,
         start_positions: tf.Tensor | None = None,
-        seed: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
+        seed: Seed = None,
+    ) -> Outputs:
         """Log-probabilities of starts and ends, IMPOSSIBLE where no answer may be.
 
         Args:
@@ -97,9 +97,7 @@ class AnswerableSpan(Layer):
         logits = self.end(tf.reshape(self.end_norm(x), [-1, width]))  # [B·K·S, 1]
         return _log_softmax(tf.reshape(logits, tf.shape(x)[:3]), allowed[:, tf.newaxis])  # [B, K, S]
 
-    def _no_answer(
-        self, sequence: tf.Tensor, start_probabilities: tf.Tensor, seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def _no_answer(self, sequence: tf.Tensor, start_probabilities: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Logits [B] from [CLS] and from the mean state of a start, as likely as each is."""
         weights = tf.cast(start_probabilities, sequence.dtype)[:, tf.newaxis]  # [B, 1, S]
         start = tf.squeeze(weights @ sequence, axis=1)  # [B, H]
@@ -130,6 +128,13 @@ class AlbertSpanLabeler(TaskModel):
       start_n_top: of `AnswerableSpan`.
       end_n_top: of `AnswerableSpan`.
       **kwargs: of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertSpanLabeler(config)
+      >>> model({"input_word_ids": tf.constant([[2, 7, 3, 8, 3]])})["start_logits"].shape
+      TensorShape([1, 5])
     """
 
     arguments = ("answerability", "start_n_top", "end_n_top")
@@ -154,9 +159,7 @@ class AlbertSpanLabeler(TaskModel):
         else:
             self.span = OutputLayer("cls/squad", 2, config)
 
-    def head(
-        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """Logits of starts and ends [B, S], or what `AnswerableSpan.call` returns."""
         if not self.answerability:
             sequence = outputs["sequence_output"]

@@ -22,9 +22,9 @@ from albert_tf.constants import (
 from albert_tf.errors import InputError, check_choice, check_range, check_type
 from albert_tf.models.answer_spans import IMPOSSIBLE
 from albert_tf.models.early_exit import ExitClassifiers
-from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel
+from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel, Outputs
 from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
-from albert_tf.models.layers import draw_seed, dropout
+from albert_tf.models.layers import Seed, draw_seed, dropout
 
 
 class TaskModel(NetworkModel):
@@ -40,9 +40,9 @@ class TaskModel(NetworkModel):
         self,
         inputs: ModelInputs,
         training: bool | None = None,
-        seed: tf.Tensor | None = None,
+        seed: Seed = None,
         num_hidden_layers: int | None = None,
-    ) -> dict[str, Any]:
+    ) -> Outputs:
         """The outputs of the head; hidden states come from `self.encoder`.
 
         Arguments and errors are those of `AlbertEncoder.call`. Dropout is also that of the head
@@ -52,13 +52,11 @@ class TaskModel(NetworkModel):
         options = {"training": training, "seed": seed, "num_hidden_layers": num_hidden_layers}
         return self.with_encoder(lambda x: self.encoder(x, **options), self.name_inputs(inputs), head_seed)
 
-    def head(self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, Any]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """The outputs of the head, by the model's inputs and the encoder's outputs; no seed, no dropout."""
         raise NotImplementedError
 
-    def with_encoder(
-        self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs, seed: tf.Tensor | None = None
-    ) -> dict[str, Any]:
+    def with_encoder(self, encode: Callable[..., Any], inputs: ModelInputs, seed: Seed = None) -> Outputs:
         """The outputs of the model's inputs, where a function computes the encoder's; a seed for `head`."""
         return self.head(inputs, encode(inputs), seed)
 
@@ -74,6 +72,14 @@ class AlbertPretrainer(TaskModel):
       config: the network's shape.
       sentence_objective: "sop" (sentence order), "nsp" (next sentence) or "none".
       **kwargs: of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertPretrainer(config)
+      >>> inputs = {"input_word_ids": tf.constant([[2, 4, 3]]), "masked_lm_positions": tf.constant([[1]])}
+      >>> model(inputs)["mlm_logits"].shape, model(inputs)["sop_logits"].shape
+      (TensorShape([1, 1, 9]), TensorShape([1, 2]))
     """
 
     arguments = ("sentence_objective",)
@@ -84,14 +90,12 @@ class AlbertPretrainer(TaskModel):
         super().__init__(config, **kwargs)
         check_choice("sentence_objective", sentence_objective, SENTENCE_OBJECTIVES)
         self.sentence_objective = sentence_objective
+        self.mlm, self.sentence = MaskedLanguageModel(config, name="mlm"), None
         if sentence_objective != "none":
             check_pooler(config, f'sentence_objective="{sentence_objective}"', '"none"')
-        self.mlm = MaskedLanguageModel(config, name="mlm")
-        self.sentence = (
-            None if sentence_objective == "none" else OutputLayer("cls/seq_relationship", 2, config)
-        )
+            self.sentence = OutputLayer("cls/seq_relationship", 2, config)
 
-    def head(self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None) -> dict[str, Any]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """The encoder's outputs and the logits of both heads."""
         outputs = dict(outputs)
         if MLM_POSITIONS in inputs:
@@ -111,6 +115,13 @@ class AlbertTokenClassifier(TaskModel):
       config: the network's shape.
       num_labels: number of labels, K.
       **kwargs: of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertTokenClassifier(config, num_labels=5)
+      >>> model({"input_word_ids": tf.constant([[2, 7, 3]])})["logits"].shape
+      TensorShape([1, 3, 5])
     """
 
     arguments = ("num_labels",)
@@ -120,9 +131,7 @@ class AlbertTokenClassifier(TaskModel):
         self.num_labels = check_positive("num_labels", num_labels)
         self.classifier = OutputLayer("classifier", num_labels, config)
 
-    def head(
-        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """`logits` float32 [B, S, K]."""
         sequence = dropout(outputs["sequence_output"], self.config.classifier_dropout_prob, seed)
         logits = self.classifier(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, K]
@@ -143,7 +152,7 @@ def check_positive(name: str, value: int) -> int:
     return value
 
 
-def head_seeds(training: bool | None, seed: tf.Tensor | None) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+def head_seeds(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """The encoder's seed and the head's, independent of each other; None where there is no dropout."""
     if not training:
         return None, None
@@ -187,9 +196,7 @@ class PooledModel(TaskModel):
         self.exits = ExitClassifiers(units, config) if early_exit else None
         self.classifier = OutputLayer("classifier", units, config)
 
-    def head(
-        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """`logits` float32 [B, K]; with early_exit `exit_logits` [B, L, K], too, if there are all states."""
         rate, mask = self.config.classifier_dropout_prob, inputs.get(INPUT_MASK)
         if self.exits is not None and "encoder_outputs" in outputs:
@@ -223,6 +230,13 @@ class AlbertClassifier(PooledModel):
       num_labels: number of labels, K; 1 is regression.
       pooling: of `PooledModel`.
       **kwargs: `early_exit` and `exit_threshold` of `PooledModel`, and those of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertClassifier(config, num_labels=2)
+      >>> model({"input_word_ids": tf.constant([[2, 7, 3]])})["logits"].shape
+      TensorShape([1, 2])
     """
 
     arguments = ("num_labels", "pooling", "early_exit", "exit_threshold")
@@ -243,6 +257,13 @@ class AlbertMultipleChoice(PooledModel):
       num_choices: choices an example, C.
       pooling: of `PooledModel`.
       **kwargs: `early_exit` of `PooledModel`, and those of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertMultipleChoice(config, num_choices=2)
+      >>> model({"input_word_ids": tf.constant([[[2, 7, 3], [2, 8, 3]]])})["logits"].shape
+      TensorShape([1, 2])
     """
 
     arguments = ("num_choices", "pooling", "early_exit")
@@ -251,9 +272,7 @@ class AlbertMultipleChoice(PooledModel):
         super().__init__(config, 1, pooling, **kwargs)
         self.num_choices = self.rows_each = check_positive("num_choices", num_choices)
 
-    def with_encoder(
-        self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs, seed: tf.Tensor | None = None
-    ) -> dict[str, Any]:
+    def with_encoder(self, encode: Callable[..., Any], inputs: ModelInputs, seed: Seed = None) -> Outputs:
         """The logits of the choices, where a function computes the encoder's outputs of rows [B·C, S]."""
         rows = {name: self._rows(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
         if TOKEN_PLACES in inputs:  # the same places row by row
@@ -276,8 +295,7 @@ class AlbertMultipleChoice(PooledModel):
     def _rows(self, name: str, values: tf.Tensor) -> tf.Tensor:
         tensor, shape = tf.convert_to_tensor(values), [None, self.num_choices, None]
         if not tensor.shape.is_compatible_with(shape):
-            raise InputError(
-                f"{name} has shape {tensor.shape}: it must be [batch, {self.num_choices}, length]"
-            )
+            wanted = f"[batch, {self.num_choices}, length]"
+            raise InputError(f"{name} has shape {tensor.shape}: it must be {wanted}")
         tensor = tf.ensure_shape(tensor, shape)  # where shapes are known only when it runs
         return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]

@@ -136,7 +136,8 @@ def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
 
 
 OUTPUTS = ("pooled_output", "sequence_output", "encoder_outputs")
-Forward = Callable[[Tensors, bool], dict[str, Any]]
+Forward = Callable[[Tensors, bool], dict[str, Any]]  # of inputs and `training`
+Logits = Callable[[Tensors, Tensors], dict[str, tf.Tensor]]  # of the encoder's outputs and the inputs
 
 # The attributes that are the files of a vocabulary; there are published modules of the first two kinds.
 VOCABULARY_ASSETS = {
@@ -256,12 +257,7 @@ def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:
     return forward
 
 
-def _with_head(
-    module: Network,
-    head: keras.layers.Layer,
-    logits: Callable[[Tensors, Tensors], dict[str, tf.Tensor]],
-    *further_inputs: str,
-) -> Network:
+def _with_head(module: Network, head: keras.layers.Layer, logits: Logits, *further_inputs: str) -> Network:
     """An encoder's module with a head, whose graph calls the encoder's: that is saved once."""
 
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:

@@ -48,17 +48,27 @@ class TaskModel(NetworkModel):
         Arguments and errors are those of `AlbertEncoder.call`. Dropout is also that of the head
         (`classifier_dropout_prob`), if it has one; the seeds of both are independent.
         """
+        rows = self.rows_of_inputs(self.name_inputs(inputs))
         seed, head_seed = head_seeds(training, seed) if self.has_head_dropout else (seed, None)
-        options = {"training": training, "seed": seed, "num_hidden_layers": num_hidden_layers}
-        return self.with_encoder(lambda x: self.encoder(x, **options), self.name_inputs(inputs), head_seed)
+        outputs = self.encoder(rows, training=training, seed=seed, num_hidden_layers=num_hidden_layers)
+        return self.outputs_of_rows(self.head(rows, outputs, head_seed))
 
     def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """The outputs of the head, by the model's inputs and the encoder's outputs; no seed, no dropout."""
         raise NotImplementedError
 
-    def with_encoder(self, encode: Callable[..., Any], inputs: ModelInputs, seed: Seed = None) -> Outputs:
-        """The outputs of the model's inputs, where a function computes the encoder's; a seed for `head`."""
-        return self.head(inputs, encode(inputs), seed)
+    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> Outputs:
+        """The outputs of the model's inputs, where a function computes the encoder's; without dropout."""
+        rows = self.rows_of_inputs(inputs)
+        return self.outputs_of_rows(self.head(rows, encode(rows), None))
+
+    def rows_of_inputs(self, inputs: ModelInputs) -> ModelInputs:
+        """The inputs of the encoder: the model's, unless an example has several rows."""
+        return inputs
+
+    def outputs_of_rows(self, outputs: Outputs) -> Outputs:
+        """The outputs of examples by those of rows."""
+        return outputs
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -169,7 +179,7 @@ class PooledModel(TaskModel):
       pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
         of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
       early_exit: True for a classifier after each layer, which all read states of this pooling; then there
-        are `exit_logits`, too, and `exits.call_with_patience` takes the model.
+        are `exit_logits`, too, and `call_with_early_exit` takes the model.
       exit_threshold: numbers of two layers that differ by less agree, where the one logit is a number.
       **kwargs: of `NetworkModel`.
     """
@@ -272,12 +282,15 @@ class AlbertMultipleChoice(PooledModel):
         super().__init__(config, 1, pooling, **kwargs)
         self.num_choices = self.rows_each = check_positive("num_choices", num_choices)
 
-    def with_encoder(self, encode: Callable[..., Any], inputs: ModelInputs, seed: Seed = None) -> Outputs:
-        """The logits of the choices, where a function computes the encoder's outputs of rows [B·C, S]."""
+    def rows_of_inputs(self, inputs: ModelInputs) -> ModelInputs:
+        """A row for each choice, [B·C, S]."""
         rows = {name: self._rows(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
         if TOKEN_PLACES in inputs:  # the same places row by row
             rows[TOKEN_PLACES] = inputs[TOKEN_PLACES]
-        outputs = super().with_encoder(encode, rows, seed)
+        return rows
+
+    def outputs_of_rows(self, outputs: Outputs) -> Outputs:
+        """The logits of the choices, by example."""
         found = {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
         if "exit_logits" in outputs:  # [B·C, L, 1] of all layers
             logits = tf.reshape(outputs["exit_logits"], [-1, self.num_choices, self.config.num_hidden_layers])

@@ -229,10 +229,10 @@ def export_to(
             with contextlib.redirect_stdout(sys.stderr):  # where progress belongs
                 target.quantize(signature.function, file, int8, rows)
             size = 4 * model.count_params() / 1e6
-            networks = [Network("TensorFlow, float32", _tensorflow(signature), texts, size)]
+            networks = [ComparedNetwork("TensorFlow, float32", _tensorflow(signature), texts, size)]
             for name, path in (("float32", file), ("int8", int8)):
                 call = target.load(path)
-                networks.append(Network(f"{target.title}, {name}", call, rows, _megabytes(path)))
+                networks.append(ComparedNetwork(f"{target.title}, {name}", call, rows, _megabytes(path)))
             table = comparison(networks)
         _copy_files(run, folder)
         fixed = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time."
@@ -326,7 +326,7 @@ def _tokens(output: np.ndarray, row: NamedArrays) -> Any:
     return mask > 0 if output.shape[:2] == mask.shape else ...
 
 
-class Network(NamedTuple):
+class ComparedNetwork(NamedTuple):
     """A network in a comparison."""
 
     name: str
@@ -335,7 +335,7 @@ class Network(NamedTuple):
     megabytes: float
 
 
-def comparison(networks: Sequence[Network]) -> str:
+def comparison(networks: Sequence[ComparedNetwork]) -> str:
     """A table of networks, which answer in turn, TensorFlow's first: size, latency, agreement with it."""
     for network in networks:
         network.call(network.rows[0])  # warm

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.config_formats import of_google_bert, our_fields
-from albert_tf.errors import InputError, check_choice, check_range, check_type
+from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type
 from albert_tf.io import json_text, read_local_json
 
 ACTIVATION_NAMES = ("gelu", "gelu_erf", "relu", "tanh", "linear")
@@ -61,6 +61,12 @@ class AlbertConfig:
 
     Raises:
       ValueError: a value is impossible; the message names it.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16)
+      >>> config.replace(intermediate_size=4096) == albert_tf.PRESETS["albert_large_v2"]
+      True
     """
 
     vocab_size: int = 30000
@@ -97,10 +103,7 @@ class AlbertConfig:
         check_choice("hidden_act", self.hidden_act, ACTIVATION_NAMES)
         check_choice("sharing", self.sharing, SHARINGS)
         check_choice("pooler", self.pooler, POOLERS)
-        self._check_agreement()
-
-    def _check_agreement(self) -> None:
-        """InputError if two fields contradict each other."""
+        # No two fields may contradict each other.
         layers, groups = self.num_hidden_layers, self.num_hidden_groups
         width, heads = self.hidden_size, self.num_attention_heads
         if width % heads:
@@ -122,12 +125,6 @@ class AlbertConfig:
         if self.project_embeddings is None:
             return self.embedding_size != self.hidden_size
         return self.project_embeddings
-
-    @property
-    def num_embeddings(self) -> int:
-        """Rows of the tables of word, position and type embeddings together."""
-        positions = self.position_offset + self.max_position_embeddings
-        return self.vocab_size + positions + self.type_vocab_size
 
     @property
     def family(self) -> str:
@@ -183,9 +180,7 @@ class AlbertConfig:
         >>> AlbertConfig().replace(num_hidden_layers=24).num_hidden_layers
         24
         """
-        unknown = sorted(set(changes) - {field.name for field in dataclasses.fields(self)})
-        if unknown:
-            raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
+        check_names(changes, [field.name for field in dataclasses.fields(self)], "config")
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:

@@ -24,8 +24,8 @@ _HISTORICAL: dict[str, tuple[Any, ...]] = {
 
 # Keys that no code ever read, whatever their value: BERT's pooler geometry, and what belongs to a task.
 _UNREAD = {
-    "num_labels",
-    *(f"pooler_{name}" for name in ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head")),
+    *("num_labels", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers"),
+    "pooler_size_per_head",
 }
 
 HUGGING_FACE_ACTIVATIONS = {
@@ -59,29 +59,20 @@ HUGGING_FACE_READ = {
 
 # Keys of Hugging Face's config.json that change no outputs here: types and forms of what is given out, ids
 # that only the tokenizer needs, training, generation, where files were. `label2id` repeats `id2label`.
-HUGGING_FACE_UNREAD = {
-    *_HISTORICAL,
-    *_UNREAD,
-    *("label2id", "finetuning_task", "function_to_apply", "language", "name", "task_specific_params"),
-    *("dtype", "torch_dtype", "use_bfloat16", "torchscript", "transformers_version", "xla_device"),
-    *(
-        "output_attentions",
-        "output_hidden_states",
-        "output_past",
-        "return_dict",
-        "use_cache",
-        "use_return_dict",
-    ),
-    *("attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing", "tf_legacy_loss"),
-    *("cross_attention_hidden_size", "tie_encoder_decoder", "sinusoidal_pos_embds", "qa_dropout"),
-    *(f"{token}_token_id" for token in ("bos", "eos", "sep", "cls", "mask", "unk", "decoder_start")),
-    *("bad_words_ids", "begin_suppress_tokens", "diversity_penalty", "do_sample", "early_stopping"),
-    *("encoder_no_repeat_ngram_size", "exponential_decay_length_penalty", "forced_bos_token_id"),
-    *("forced_eos_token_id", "length_penalty", "max_length", "min_length", "no_repeat_ngram_size", "prefix"),
-    *("num_beam_groups", "num_beams", "num_return_sequences", "output_scores", "remove_invalid_values"),
-    *("repetition_penalty", "return_dict_in_generate", "suppress_tokens", "temperature", "top_k", "top_p"),
-    "typical_p",
-}
+_CHANGE_NOTHING = """
+label2id finetuning_task function_to_apply language name task_specific_params
+dtype torch_dtype use_bfloat16 torchscript transformers_version xla_device
+output_attentions output_hidden_states output_past return_dict use_cache use_return_dict
+attn_implementation chunk_size_feed_forward gradient_checkpointing tf_legacy_loss
+cross_attention_hidden_size tie_encoder_decoder sinusoidal_pos_embds qa_dropout
+bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id decoder_start_token_id
+bad_words_ids begin_suppress_tokens diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size
+exponential_decay_length_penalty forced_bos_token_id forced_eos_token_id length_penalty max_length min_length
+no_repeat_ngram_size prefix num_beam_groups num_beams num_return_sequences output_scores
+remove_invalid_values repetition_penalty return_dict_in_generate suppress_tokens temperature top_k top_p
+typical_p
+"""
+HUGGING_FACE_UNREAD = {*_HISTORICAL, *_UNREAD, *_CHANGE_NOTHING.split()}
 
 # Of a DistilBERT in Hugging Face's files; other models have our names.
 DISTILBERT_KEYS = {

@@ -15,6 +15,7 @@ from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.serving import DEFAULT, Signature
 
 CARD = "README.md"
+NO_LICENSE = "None is named: ask whoever made the model and its text."
 
 # What `pooled_output` is, of networks with and without a pooler.
 POOLED = (
@@ -83,7 +84,7 @@ def model_card(
         if signatures
         else "",
         pooled=FIRST_STATE if model.config.pooler == "none" else POOLED,
-        license=license or "None is named: ask whoever made the model and its text.",
+        license=license or NO_LICENSE,
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,7 @@ from albert_tf.config import GOOGLE_FILE
 from albert_tf.constants import PRECISIONS
 from albert_tf.errors import InputError, check_choice, check_range, exists_already
 from albert_tf.filesystem import check_no_glob, read_bytes
-from albert_tf.io import (
-    check_place,
-    made_folders,
-    naming_path,
-    replace_folder,
-    restore_folder,
-    scratch,
-)
+from albert_tf.io import check_place, made_folders, naming_path, replace_folder, restore_folder, scratch
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.runs.build_model import build_model, check_vocabulary, task_of
 from albert_tf.runs.load_save import check_finite, load, open_run
@@ -133,26 +125,25 @@ def export(
     card = model_card(run, step, loaded, dtype, seq_length, numbered, signatures, license, xla)
     lowercase = resolve_settings(run.vocabulary, run.tokenizer)["lowercase"]
     module = encoder_module(model, run.vocabulary, lowercase, lengths)
-    encoder = functools.partial(save_encoder, run, module)
-    writers: dict[str, Callable[[Path], module_check.ModuleAnswers]] = {ENCODER: encoder}
-    if served is not None:
-        preprocessor = functools.partial(save_preprocessor, Preprocessor(served.tokenizer, seq_length))
-        serving = functools.partial(save_serving, run, served, signatures)
-        writers = {PREPROCESSOR: preprocessor, **writers, numbered: serving}
     with made_folders(output), scratch(output / "export") as stage, naming_path(output, stage):
         stage.mkdir()
-        for name, write in writers.items():
-            expected = write(stage / name)
-            if check:
-                check_module(stage / name, expected)
+        answers = {}
+        if served is not None:
+            preprocessor = Preprocessor(served.tokenizer, seq_length)
+            answers[PREPROCESSOR] = save_preprocessor(preprocessor, stage / PREPROCESSOR)
+        answers[ENCODER] = save_encoder(run, module, stage / ENCODER)
+        if served is not None:
+            answers[numbered] = save_serving(run, served, signatures, stage / numbered)
+        for name, expected in answers.items() if check else ():
+            check_module(stage / name, expected)
         (stage / CARD).write_text(card, encoding="utf-8")
         if served is not None:  # the first to appear, for it alone may find its name taken by now
             (output / SERVING).mkdir(exist_ok=True)
             (stage / numbered).rename(output / numbered)
-        for name in writers.keys() - {numbered}:
+        for name in answers.keys() - {numbered}:
             replace_folder(stage / name, output / name)
         (stage / CARD).replace(output / CARD)
-    return [output / name for name in writers]
+    return [output / name for name in answers]
 
 
 def _tokenizer(run: RunDirectory) -> TextTokenizer:
@@ -189,10 +180,7 @@ def _check_output(output: Path, version: Path | None) -> None:
 
 
 def save_module(
-    module: Module,
-    folder: Path,
-    functions: Mapping[str, Any],
-    requests: module_check.Requests,
+    module: Module, folder: Path, functions: Mapping[str, Any], requests: module_check.Requests
 ) -> module_check.ModuleAnswers:
     """Writes a module; returns the answers of itself and of its signatures in memory."""
     # The attribute in which `tf.saved_model.save` looks for a signature if it is given none: who loads the
@@ -204,9 +192,8 @@ def save_module(
 
 def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> module_check.ModuleAnswers:
     """Writes the preprocessor, with a signature for servers and `saved_model_cli`, which know no calls."""
-    signature = tf.function(
-        lambda text: preprocessor(text), input_signature=[TEXT_SPEC]
-    ).get_concrete_function()
+    # A function of its own: a signature has no arguments besides its inputs.
+    signature = tf.function(lambda text: preprocessor(text)).get_concrete_function(TEXT_SPEC)
     requests = {DEFAULT: {"text": tf.constant(module_check.EXAMPLE_TEXT)}}
     expected = save_module(preprocessor, folder, {DEFAULT: signature}, requests)
     module_check.write_requests(folder, requests.items())
@@ -242,10 +229,8 @@ def save_serving(
         _copy(run, {name: name for name in (CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, vocabulary)}, folder)
     # With XLA these compile all that there is to compile.
     shapes = getattr(served.compiled, "shapes", [])
-    module_check.write_requests(
-        folder,
-        [*requests.items(), *((TOKENS_SIGNATURE, module_check.example_ids(*shape)) for shape in shapes)],
-    )
+    warm_up = [(TOKENS_SIGNATURE, module_check.example_ids(*shape)) for shape in shapes]
+    module_check.write_requests(folder, [*requests.items(), *warm_up])
     return expected
 
 

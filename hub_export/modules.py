@@ -71,9 +71,8 @@ class Preprocessor(Module):
         self._tokenizer, self._seq_length = tokenizer, seq_length
         self._input_format = tokenizer.vocabulary.input_format
         self.tokenize = Tokenization(tokenizer, tokenizer.tokenize_words)
-        self.tokenize_with_offsets = Tokenization(
-            tokenizer, lambda text: list(tokenizer.tokenize_words_with_offsets(text))
-        )
+        with_offsets = tokenizer.tokenize_words_with_offsets
+        self.tokenize_with_offsets = Tokenization(tokenizer, lambda text: list(with_offsets(text)))
         self.bert_pack_inputs = bert_pack_inputs(seq_length, self._input_format)
         for training in (False, True):
             self.__call__.get_concrete_function(TEXT_SPEC, training)
@@ -114,9 +113,7 @@ def _special_tokens(vocabulary: Vocabulary) -> tf.types.experimental.GenericFunc
         "end_of_segment_id": special.separator,
         "mask_id": special.mask,
     }
-    return tf.function(
-        lambda: {name: tf.constant(value, tf.int32) for name, value in ids.items()}, input_signature=[]
-    )
+    return tf.function(lambda: tf.nest.map_structure(tf.constant, ids), input_signature=[])
 
 
 def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
@@ -139,7 +136,8 @@ def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
 
 
 OUTPUTS = ("pooled_output", "sequence_output", "encoder_outputs")
-Forward = Callable[[Tensors, bool], dict[str, Any]]
+Forward = Callable[[Tensors, bool], dict[str, Any]]  # of inputs and `training`
+Logits = Callable[[Tensors, Tensors], dict[str, tf.Tensor]]  # of the encoder's outputs and the inputs
 
 # The attributes that are the files of a vocabulary; there are published modules of the first two kinds.
 VOCABULARY_ASSETS = {
@@ -259,12 +257,7 @@ def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:
     return forward
 
 
-def _with_head(
-    module: Network,
-    head: keras.layers.Layer,
-    logits: Callable[[Tensors, Tensors], dict[str, tf.Tensor]],
-    *further_inputs: str,
-) -> Network:
+def _with_head(module: Network, head: keras.layers.Layer, logits: Logits, *further_inputs: str) -> Network:
     """An encoder's module with a head, whose graph calls the encoder's: that is saved once."""
 
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:

@@ -28,16 +28,19 @@ from albert_tf.tasks.serving import Served, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, read_vocabulary
-from hub_export.card import CARD, fill_template
+from hub_export.card import CARD, NO_LICENSE, fill_template
 from hub_export.module_check import CheckFailed
 from hub_export.serving_signatures import head_signature, ids_signature
 
 NamedArrays = Mapping[str, np.ndarray]
+Rows = Sequence[NamedArrays]
 Call = Callable[[NamedArrays], NamedArrays]
-SignatureFunction = Any  # a tf.function with one input signature, from int32 tensors to tensors by name
 
 
-def _openvino(function: SignatureFunction, file: Path, length: int) -> None:
+# A function to convert is a tf.function with one input signature, from int32 tensors to tensors by name.
+
+
+def _openvino(function: Any, file: Path, length: int) -> None:
     import openvino
 
     # By way of a SavedModel: OpenVINO 2026.4 converts functions themselves, too, but not on Python 3.13.
@@ -48,9 +51,7 @@ def _openvino(function: SignatureFunction, file: Path, length: int) -> None:
         openvino.save_model(openvino.convert_model(folder), file, compress_to_fp16=False)
 
 
-def _openvino_int8(
-    function: SignatureFunction, plain: Path, file: Path, samples: Sequence[NamedArrays]
-) -> None:
+def _openvino_int8(function: Any, plain: Path, file: Path, samples: Rows) -> None:
     import nncf
     import openvino
 
@@ -78,14 +79,13 @@ def _openvino_load(file: Path) -> Call:
     return lambda inputs: {output.any_name: array for output, array in compiled(dict(inputs)).items()}
 
 
-def _onnx(function: SignatureFunction, file: Path, length: int) -> None:
+def _onnx(function: Any, file: Path, length: int) -> None:
     import tf2onnx.convert
 
-    signature = function.input_signature
-    tf2onnx.convert.from_function(function, signature, opset=18, output_path=str(file))
+    tf2onnx.convert.from_function(function, function.input_signature, opset=18, output_path=str(file))
 
 
-def _onnx_int8(function: SignatureFunction, plain: Path, file: Path, samples: Sequence[NamedArrays]) -> None:
+def _onnx_int8(function: Any, plain: Path, file: Path, samples: Rows) -> None:
     from onnxruntime import quantization
 
     class Reader(quantization.CalibrationDataReader):
@@ -111,18 +111,15 @@ def _onnx_load(file: Path) -> Call:
     return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
-def _litert(
-    function: SignatureFunction, file: Path, length: int, samples: Sequence[NamedArrays] = ()
-) -> None:
+def _litert(function: Any, file: Path, length: int, samples: Rows = ()) -> None:
     """For one row of so many tokens; int8 where there are samples of such rows."""
-    specs, names = function.input_signature, [spec.name for spec in function.input_signature]
+    specs, holder = function.input_signature, tf.Module()
     fixed = [tf.TensorSpec([1, *spec.shape[1:-1], length], tf.int32, spec.name) for spec in specs]
-    holder = tf.Module()
     holder.held = list(function.get_concrete_function().variables)
 
     @tf.function(input_signature=fixed, autograph=False)
     def call(*inputs: tf.Tensor) -> Any:
-        return function(**dict(zip(names, inputs, strict=True)))
+        return function(**{spec.name: tensor for spec, tensor in zip(specs, inputs, strict=True)})
 
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(holder, folder, signatures=call)
@@ -133,10 +130,8 @@ def _litert(
         file.write_bytes(converter.convert())
 
 
-def _litert_int8(
-    function: SignatureFunction, plain: Path, file: Path, samples: Sequence[NamedArrays]
-) -> None:
-    _litert(function, file, next(iter(samples[0].values())).shape[-1], samples)
+def _litert_int8(function: Any, plain: Path, file: Path, samples: Rows) -> None:
+    _litert(function, file, samples[0][INPUT_MASK].shape[-1], samples)
 
 
 def _litert_load(file: Path) -> Call:
@@ -152,10 +147,8 @@ class Runtime(NamedTuple):
     title: str
     packages: tuple[str, ...]  # modules; pip has "-" for "_"
     quantizer: tuple[str, ...]  # further ones for int8
-    convert: Callable[[SignatureFunction, Path, int], None]  # of a length in tokens, where `is_fixed`
-    quantize: Callable[
-        [SignatureFunction, Path, Path, Sequence[NamedArrays]], None
-    ]  # from the file in float32
+    convert: Callable[[Any, Path, int], None]  # of a length in tokens, where `is_fixed`
+    quantize: Callable[[Any, Path, Path, Rows], None]  # from the file in float32
     load: Callable[[Path], Call]
     is_fixed: bool = False  # True if all inputs are one row of one length
 
@@ -235,9 +228,29 @@ def export_to(
             int8 = file.with_stem(f"{file.stem}_int8")
             with contextlib.redirect_stdout(sys.stderr):  # where progress belongs
                 target.quantize(signature.function, file, int8, rows)
-            table = comparison(target, signature, model, [file, int8], texts, rows)
+            size = 4 * model.count_params() / 1e6
+            networks = [ComparedNetwork("TensorFlow, float32", _tensorflow(signature), texts, size)]
+            for name, path in (("float32", file), ("int8", int8)):
+                call = target.load(path)
+                networks.append(ComparedNetwork(f"{target.title}, {name}", call, rows, _megabytes(path)))
+            table = comparison(networks)
         _copy_files(run, folder)
-        text = _card(run, model, signature, target, table, seq_length, license)
+        fixed = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time."
+        exits = (
+            "\nThe run has exits after each layer; here all layers are computed: there are no early exits.\n"
+        )
+        text = fill_template(
+            "runtime_card.md",
+            title=target.title,
+            what=run.task.get("task") or run.task["model"].replace("_", " "),
+            inputs=_described({spec.name: spec for spec in signature.function.input_signature}),
+            outputs=_described(signature.function.get_concrete_function().structured_outputs),
+            fixed=fixed if target.is_fixed else "",
+            longest=seq_length,
+            table=table,
+            exits=exits if getattr(model, "early_exit", False) else "",
+            license=license or NO_LICENSE,
+        )
         (folder / CARD).write_text(text, encoding="utf-8")
     return Path(output) / CARD
 
@@ -313,44 +326,38 @@ def _tokens(output: np.ndarray, row: NamedArrays) -> Any:
     return mask > 0 if output.shape[:2] == mask.shape else ...
 
 
-def comparison(
-    target: Runtime,
-    signature: Signature,
-    model: Any,
-    files: Sequence[Path],
-    texts: Sequence[NamedArrays],
-    rows: Sequence[NamedArrays],
-) -> str:
-    """A table of TensorFlow and of files in float32 and in int8: size, latency, agreement on texts.
+class ComparedNetwork(NamedTuple):
+    """A network in a comparison."""
 
-    `texts` are without padding, `rows` the same as these files take them. Networks answer in turn.
-    """
-    calls = {"TensorFlow, float32": (_tensorflow(signature), texts, 4 * model.count_params() / 1e6)}
-    for name, file in zip(("float32", "int8"), files, strict=True):
-        calls[f"{target.title}, {name}"] = (target.load(file), rows, _megabytes(file))
-    measured: dict[str, list[tuple[float, NamedArrays]]] = {name: [] for name in calls}
-    for call, inputs, _ in calls.values():
-        call(inputs[0])  # warm
-    for number in range(len(rows)):
-        for name, (call, inputs, _) in calls.items():
+    name: str
+    call: Call
+    rows: Rows  # the texts as it takes them: TensorFlow's are without padding
+    megabytes: float
+
+
+def comparison(networks: Sequence[ComparedNetwork]) -> str:
+    """A table of networks, which answer in turn, TensorFlow's first: size, latency, agreement with it."""
+    for network in networks:
+        network.call(network.rows[0])  # warm
+    seconds: dict[str, list[float]] = {network.name: [] for network in networks}
+    answers: dict[str, list[NamedArrays]] = {network.name: [] for network in networks}
+    for number in range(len(networks[0].rows)):
+        for name, call, rows, _ in networks:
             start = time.perf_counter()
-            found = call(inputs[number])
-            measured[name].append((time.perf_counter() - start, found))
+            answers[name].append(call(rows[number]))
+            seconds[name].append(time.perf_counter() - start)
     lines = ["| network | MB | ms a text (median) | decisions as TensorFlow's | largest difference |"]
     lines.append("|---|---|---|---|---|")
-    for name, (_, inputs, megabytes) in calls.items():
-        seconds, outputs = zip(*measured[name], strict=True)
-        expected = list(map(_tensorflow(signature), inputs))
-        apart = max(map(largest_difference, outputs, expected, inputs))
-        same = _agreement(outputs, expected, inputs)
-        milliseconds = 1000 * statistics.median(seconds)
+    for name, _, rows, megabytes in networks:
+        expected = list(map(networks[0].call, rows))
+        apart = max(map(largest_difference, answers[name], expected, rows))
+        same = _agreement(answers[name], expected, rows)
+        milliseconds = 1000 * statistics.median(seconds[name])
         lines.append(f"| {name} | {megabytes:.2f} | {milliseconds:.2f} | {same} | {apart:.1e} |")
     return "\n".join(lines)
 
 
-def _agreement(
-    found: Sequence[NamedArrays], expected: Sequence[NamedArrays], texts: Sequence[NamedArrays]
-) -> str:
+def _agreement(found: Rows, expected: Rows, texts: Rows) -> str:
     """The share of decisions that are the same; a dash where there are none."""
     same = [
         (decide(one[name]) == decide(other[name]))[_tokens(decide(one[name]), text)].reshape(-1)
@@ -374,33 +381,6 @@ def _copy_files(run: RunDirectory, folder: Path) -> None:
     (folder / TASK_FILE).write_text(json_text(task), encoding="utf-8")
     for name, content in {} if run.vocabulary is None else read_vocabulary(run.vocabulary).items():
         (folder / name).write_bytes(content)
-
-
-def _card(
-    run: RunDirectory,
-    model: Any,
-    signature: Signature,
-    target: Runtime,
-    table: str,
-    seq_length: int,
-    license: str | None,
-) -> str:
-    function = signature.function.get_concrete_function()
-    inputs = {spec.name: spec for spec in signature.function.input_signature}
-    exits = "\nThe run has exits after each layer; here all layers are computed: there are no early exits.\n"
-    fixed = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time." if target.is_fixed else ""
-    return fill_template(
-        "runtime_card.md",
-        title=target.title,
-        what=run.task.get("task") or run.task["model"].replace("_", " "),
-        inputs=_described(inputs),
-        outputs=_described(function.structured_outputs),
-        fixed=fixed,
-        longest=seq_length,
-        table=table,
-        exits=exits if getattr(model, "early_exit", False) else "",
-        license=license or "None is named: ask whoever made the model and its text.",
-    )
 
 
 def _described(tensors: Mapping[str, Any]) -> str:

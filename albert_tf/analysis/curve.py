@@ -70,9 +70,8 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file in it, such as {path / 'curve.png'}")
     if path.suffix.lower() not in PICTURE_FORMATS:
-        raise InputError(
-            f"{path} does not say the picture's format: let it end in {', '.join(PICTURE_FORMATS)}"
-        )
+        endings = ", ".join(PICTURE_FORMATS)
+        raise InputError(f"{path} does not say the picture's format: let it end in {endings}")
     tables = curve_tables(run)
     if not tables:
         raise InputError(f"{Path(run) / METRICS_FILE} holds no losses yet: train for some steps first")

@@ -55,17 +55,12 @@ def write_layers(changes: Mapping[str, np.ndarray], output: str | os.PathLike[st
         for name, found in changes.items()
         for layer, row in enumerate(found, start=1)
     ]
-    run, layer, *measures = LAYER_COLUMNS
-    drawn = []
-    for place, measure in enumerate(measures, start=2):
-        points = [(*row[:2], row[place]) for row in rows]
-        drawn.append(
-            ReportTable("layers", f"{measure} of input and output", (run, layer, measure), points, LINES)
-        )
+    table, drawn = ReportTable("layers", "", LAYER_COLUMNS, rows), []
+    for place, measure in enumerate(LAYER_COLUMNS[2:], start=2):
+        columns, points = (*LAYER_COLUMNS[:2], measure), [(*row[:2], row[place]) for row in rows]
+        drawn.append(ReportTable("layers", f"{measure} of input and output", columns, points, LINES))
     with new_directory(Path(output)) as folder:
-        (folder / "layers.csv").write_text(
-            ReportTable("layers", "", LAYER_COLUMNS, rows).csv(), encoding="utf-8"
-        )
+        (folder / "layers.csv").write_text(table.csv(), encoding="utf-8")
         (folder / "layers.png").write_bytes(picture(drawn))
 
 

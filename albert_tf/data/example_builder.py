@@ -256,7 +256,8 @@ class ExampleBuilder:
                 settings.short_seq_prob,
                 pair_seed,
             )
-        word_ids = pack_spans(documents.tokens, segments.starts, segments.lengths, settings.seq_length, frame)
+        spans = documents.tokens, segments.starts, segments.lengths
+        word_ids = pack_spans(*spans, settings.seq_length, frame)[WORD_IDS]
         numbers = segment_numbers(segments.lengths, settings.seq_length, frame)
         if settings.input_format == FULL_SENTENCES:
             numbers = document_numbers(word_ids, numbers, self._separator)

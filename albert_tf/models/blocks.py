@@ -17,6 +17,7 @@ from albert_tf.models.layers import (
     Layer,
     LayerNorm,
     LayerOps,
+    Seed,
     attention,
     attention_probabilities,
     dense,
@@ -46,9 +47,8 @@ class AttentionBlock(Layer):
 
     def parameters(self) -> Parameters:
         """One kernel [H, 3H] and bias [3H] of query, key and value; those of the output; gamma and beta."""
-        kernels, biases = zip(
-            *(part.parameters() for part in (self.query, self.key, self.value)), strict=True
-        )
+        parts = [part.parameters() for part in (self.query, self.key, self.value)]
+        kernels, biases = zip(*parts, strict=True)
         projections = tf.concat(kernels, axis=1), tf.concat(biases, axis=0)
         return projections, self.output_dense.parameters(), self.layer_norm.parameters()
 
@@ -122,11 +122,7 @@ class FeedForwardBlock(Layer):
         return tuple(part.parameters() for part in parts)
 
     def call(
-        self,
-        x: tf.Tensor,
-        parameters: Parameters,
-        elementwise: LayerOps,
-        seed: tf.Tensor | None = None,
+        self, x: tf.Tensor, parameters: Parameters, elementwise: LayerOps, seed: Seed = None
     ) -> tf.Tensor:
         """Hidden states [B·S, H] before the block to those behind it."""
         intermediate, output, norm = parameters

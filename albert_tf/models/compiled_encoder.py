@@ -71,9 +71,8 @@ def in_blocks(
         size = -(-rows // tf.maximum(-(-rows // ROWS_AT_ONCE), 1))
     blocks = tf.maximum(-(-rows // tf.maximum(size, 1)), 1)
     missing = [[0, blocks * size - rows], [0, 0]]
-    blocked = {
-        name: tf.reshape(tf.pad(tensor, missing), [blocks, size, columns]) for name, tensor in inputs.items()
-    }
+    shape = [blocks, size, columns]
+    blocked = {name: tf.reshape(tf.pad(tensor, missing), shape) for name, tensor in inputs.items()}
     # One after the other: several at a time would need the memory of all.
     found = tf.map_fn(function, blocked, fn_output_signature=dtypes, parallel_iterations=1)
     return tf.nest.map_structure(

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.models.layers import Layer, LayerNorm, dropout, kernel_initializer
+from albert_tf.models.layers import Layer, LayerNorm, Seed, dropout, kernel_initializer
 
 
 class Embeddings(Layer):
@@ -18,11 +18,8 @@ class Embeddings(Layer):
         super().__init__(**kwargs)
         self.dropout_rate = config.hidden_dropout_prob
         self.word_embeddings = self._table("word_embeddings", config.vocab_size, config)
-        self.token_type_embeddings = (
-            self._table("token_type_embeddings", config.type_vocab_size, config)
-            if config.type_vocab_size
-            else None
-        )
+        types = config.type_vocab_size
+        self.token_type_embeddings = self._table("token_type_embeddings", types, config) if types else None
         self.position_offset = config.position_offset
         rows = config.position_offset + config.max_position_embeddings
         self.position_embeddings = self._table("position_embeddings", rows, config)
@@ -44,9 +41,7 @@ class Embeddings(Layer):
         rows[:positions] = np.resize(rows[:trained], rows[:positions].shape)
         self.position_embeddings.assign(table)
 
-    def call(
-        self, word_ids: tf.Tensor, mask: tf.Tensor, type_ids: tf.Tensor, seed: tf.Tensor | None = None
-    ) -> tf.Tensor:
+    def call(self, word_ids: tf.Tensor, mask: tf.Tensor, type_ids: tf.Tensor, seed: Seed = None) -> tf.Tensor:
         """Embeddings [B, S, E] of word ids, mask and type ids, integer [B, S], in the layer's compute type.
 
         Raises:

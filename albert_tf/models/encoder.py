@@ -12,14 +12,15 @@ import tf_keras as keras
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
 from albert_tf.errors import InputError
-from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock, Parameters
+from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock
 from albert_tf.models.embeddings import Embeddings
-from albert_tf.models.layers import ACTIVATIONS, DenseLayer, attention_bias, draw_seed, layer_ops
+from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Seed, attention_bias, draw_seed, layer_ops
 from albert_tf.models.memory import check_memory, recompute
 from albert_tf.models.padding import TokenIndex
 from albert_tf.models.sharing import BlockPair, sharing_plan, with_num_layers
 
 ModelInputs = Mapping[str, tf.Tensor]
+Outputs = dict[str, Any]  # by name: tensors, and lists of them
 M = TypeVar("M", bound="NetworkModel")
 
 
@@ -78,40 +79,35 @@ class AlbertEncoder(NetworkModel):
     Raises:
       InputError: the parameters exceed this machine's memory.
 
-    >>> encoder = AlbertEncoder(AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9))
-    >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
-    TensorShape([1, 3, 24])
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> encoder = albert_tf.AlbertEncoder(config)
+      >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
+      TensorShape([1, 3, 24])
     """
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         check_memory(config)
         super().__init__(config, remat, fused, **kwargs)
-        plan = sharing_plan(config)
         width, embedding = config.hidden_size, config.embedding_size
         self.embeddings = Embeddings(config, name="embeddings", dtype=self.dtype_policy)
-        self.projection = (
-            DenseLayer("encoder/embedding_hidden_mapping_in", embedding, width, config)
-            if config.has_projection
-            else None
-        )
-        self.attention_blocks = {
-            path.key(): AttentionBlock(path.scope(), config)
-            for path in dict.fromkeys(pair.attention for pair in plan)
-        }
-        self.feed_forward_blocks = {
-            path.key(): FeedForwardBlock(path.scope(), config)
-            for path in dict.fromkeys(pair.feed_forward for pair in plan)
-        }
+        self.projection = None
+        if config.has_projection:
+            self.projection = DenseLayer("encoder/embedding_hidden_mapping_in", embedding, width, config)
+        attention, ffn = map(dict.fromkeys, zip(*sharing_plan(config), strict=True))
+        self.attention_blocks = {path.key(): AttentionBlock(path.scope(), config) for path in attention}
+        self.feed_forward_blocks = {path.key(): FeedForwardBlock(path.scope(), config) for path in ffn}
         self.pooler = None if config.pooler == "none" else DenseLayer("pooler/dense", width, width, config)
 
     def call(
         self,
         inputs: ModelInputs,
         training: bool | None = None,
-        seed: tf.Tensor | None = None,
+        seed: Seed = None,
         num_hidden_layers: int | None = None,
         return_attentions: bool = False,
-    ) -> dict[str, Any]:
+    ) -> Outputs:
         """Hidden states of every token.
 
         Args:
@@ -166,7 +162,7 @@ class AlbertEncoder(NetworkModel):
         return ACTIVATIONS[self.config.pooler](self.pooler(sequence[:, 0]))
 
     def first_states(
-        self, inputs: ModelInputs, seed: tf.Tensor | None = None
+        self, inputs: ModelInputs, seed: Seed = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, TokenIndex | None]:
         """The states that the first layer reads, of inputs as `call` takes them.
 
@@ -194,35 +190,29 @@ class AlbertEncoder(NetworkModel):
         training: bool,
     ) -> list[tf.Tensor]:
         """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
-        config = self.config
-        computed = layer_ops(config.hidden_act, config.layer_norm_eps, is_fused=self.fused and training)
+        act, epsilon = self.config.hidden_act, self.config.layer_norm_eps
+        ops = layer_ops(act, epsilon, is_fused=self.fused and training)
         attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
 
-        def layer(
-            first: str,
-            second: str,
-            x: tf.Tensor,
-            seeds: tuple[tf.Tensor, ...],
-            parameters: tuple[Parameters, Parameters],
-        ) -> tf.Tensor:
-            x = self.attention_blocks[first](x, parameters[0], bias, computed, seeds[:2], tokens)
-            return self.feed_forward_blocks[second](x, parameters[1], computed, seeds[2] if seeds else None)
+        def layer(keys: list[str], x: tf.Tensor, seeds: tuple, parameters: tuple) -> tf.Tensor:
+            x = self.attention_blocks[keys[0]](x, parameters[0], bias, ops, seeds[:2], tokens)
+            return self.feed_forward_blocks[keys[1]](x, parameters[1], ops, seeds[2] if seeds else None)
 
         states = []
         for index, pair in enumerate(plan):
-            first, second = (path.key() for path in pair)
-            apply = functools.partial(layer, first, second)
+            keys = [path.key() for path in pair]
+            apply = functools.partial(layer, keys)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
-            parameters = attention[first], feed_forward[second]
+            parameters = attention[keys[0]], feed_forward[keys[1]]
             if self.remat and training:
-                x, (attention[first], feed_forward[second]) = recompute(apply, x, drops, parameters)
+                x, (attention[keys[0]], feed_forward[keys[1]]) = recompute(apply, x, drops, parameters)
             else:
                 x = apply(x, drops, parameters)
             states.append(x)
         return states
 
-    def _dropout_seeds(self, seed: tf.Tensor | None, pairs: int) -> list[tf.Tensor] | None:
+    def _dropout_seeds(self, seed: Seed, pairs: int) -> list[tf.Tensor] | None:
         """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
         if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
             return None
@@ -246,28 +236,21 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
     """
     if not isinstance(inputs, Mapping) or WORD_IDS not in inputs:
         given = ", ".join(sorted(inputs)) if isinstance(inputs, Mapping) else type(inputs).__name__
-        raise InputError(
-            f"{WORD_IDS} is missing: inputs must be a dict of {', '.join(ENCODER_INPUTS)}, not {given}"
-        )
+        names = ", ".join(ENCODER_INPUTS)
+        raise InputError(f"{WORD_IDS} is missing: inputs must be a dict of {names}, not {given}")
     word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
-    tensors = {
-        WORD_IDS: word_ids,
-        INPUT_MASK: tf.convert_to_tensor(inputs[INPUT_MASK])
-        if INPUT_MASK in inputs
-        else tf.ones_like(word_ids),
-        TYPE_IDS: tf.convert_to_tensor(inputs[TYPE_IDS]) if TYPE_IDS in inputs else tf.zeros_like(word_ids),
-    }
+    tensors = {WORD_IDS: word_ids}
+    for name, values_like in ((INPUT_MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like)):
+        tensors[name] = tf.convert_to_tensor(inputs[name]) if name in inputs else values_like(word_ids)
     for name, tensor in tensors.items():
         if name != INPUT_MASK and not tensor.dtype.is_integer:
             raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
         if tensor.shape.rank not in (None, 2) or not tensor.shape.is_compatible_with(word_ids.shape):
-            raise InputError(
-                f"{name} has shape {tensor.shape}: inputs must be [batch, sequence], all of one shape"
-            )
-    if word_ids.shape.rank and (word_ids.shape[1] or 0) > max_length:
-        raise InputError(
-            f"the sequence length {word_ids.shape[1]} is more than max_position_embeddings={max_length}"
-        )
+            wanted = "[batch, sequence], all of one shape"
+            raise InputError(f"{name} has shape {tensor.shape}: inputs must be {wanted}")
+    length = word_ids.shape[1] if word_ids.shape.rank else None
+    if length is not None and length > max_length:
+        raise InputError(f"the sequence length {length} is more than max_position_embeddings={max_length}")
     # Stacked, since that alone raises where shapes known only when it runs disagree: a sum would broadcast,
     # and a reshape accept a transposed mask.
     return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in tensors.values()]), num=3)

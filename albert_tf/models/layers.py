@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 import tf_keras as keras
@@ -26,6 +26,8 @@ MASKED_SCORE = -10000.0
 # Kernel [I, O] and bias [O] of a dense layer, or gamma [W] and beta [W] of a LayerNorm.
 DenseWeights = tuple[tf.Tensor, tf.Tensor]
 TensorFunction = Callable[..., tf.Tensor]
+# Of dropout: int32 [2], which alone decides what is dropped; None drops nothing.
+Seed: TypeAlias = tf.Tensor | None
 
 # By XLA, once for each shape.
 compile_with_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
@@ -47,7 +49,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
     return tf.cast(centred * tf.math.rsqrt(variance + epsilon) * gamma + beta, x.dtype)
 
 
-def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
+def dropout(x: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
     """Sets a share `rate` of the elements to 0 and scales the others by 1 / (1 - rate).
 
     Args:
@@ -64,7 +66,7 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor | None) -> tf.Tensor:
     return tf.where(keep, x / (1 - rate), tf.zeros([], x.dtype))
 
 
-def draw_seed(seed: tf.Tensor | None) -> tf.Tensor:
+def draw_seed(seed: Seed) -> tf.Tensor:
     """The seed itself, int32 [2], or a random one for None."""
     return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) if seed is None else seed
 
@@ -96,7 +98,7 @@ def attention(
     value: tf.Tensor,
     bias: tf.Tensor,
     dropout_rate: float = 0.0,
-    seed: tf.Tensor | None = None,
+    seed: Seed = None,
     softmax: TensorFunction = biased_softmax,
 ) -> tf.Tensor:
     """softmax(Q · Kᵀ / √D + bias) · V, with dropout of the probabilities.

@@ -80,14 +80,17 @@ def parameter_count(config: AlbertConfig) -> dict[str, int]:
     They are `embeddings`, `encoder` (with the projection from E to H), `pooler`, and their `total`.
     Source: Lan et al. 2020, Tables 1 and 4.
 
-    >>> parameter_count(AlbertConfig())["total"]
-    11683584
+    Example:
+      >>> import albert_tf
+      >>> albert_tf.parameter_count(albert_tf.PRESETS["albert_base_v2"])["total"]
+      11683584
     """
     width, embedding = config.hidden_size, config.embedding_size
     attention, feed_forward = zip(*sharing_plan(config), strict=True)
     attention_block, feed_forward_block = block_parameters(config)
+    positions = config.position_offset + config.max_position_embeddings
     counts = {
-        "embeddings": config.num_embeddings * embedding + 2 * embedding,
+        "embeddings": (config.vocab_size + positions + config.type_vocab_size + 2) * embedding,
         "encoder": len(set(attention)) * attention_block
         + len(set(feed_forward)) * feed_forward_block
         + (_dense(embedding, width) if config.has_projection else 0),

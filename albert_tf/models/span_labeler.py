@@ -11,9 +11,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
 from albert_tf.errors import InputError, check_type
 from albert_tf.models.answer_spans import IMPOSSIBLE, context_tokens
-from albert_tf.models.encoder import ModelInputs, encoder_inputs
+from albert_tf.models.encoder import ModelInputs, Outputs, encoder_inputs
 from albert_tf.models.heads import OutputLayer
-from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, dropout, kernel_initializer
+from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, Seed, dropout, kernel_initializer
 from albert_tf.models.task_models import TaskModel, check_positive
 
 
@@ -45,8 +45,8 @@ class AnswerableSpan(Layer):
         sequence: tf.Tensor,
         allowed: tf.Tensor,
         start_positions: tf.Tensor | None = None,
-        seed: tf.Tensor | None = None,
-    ) -> dict[str, tf.Tensor]:
+        seed: Seed = None,
+    ) -> Outputs:
         """Log-probabilities of starts and ends, IMPOSSIBLE where no answer may be.
 
         Args:
@@ -97,9 +97,7 @@ class AnswerableSpan(Layer):
         logits = self.end(tf.reshape(self.end_norm(x), [-1, width]))  # [B·K·S, 1]
         return _log_softmax(tf.reshape(logits, tf.shape(x)[:3]), allowed[:, tf.newaxis])  # [B, K, S]
 
-    def _no_answer(
-        self, sequence: tf.Tensor, start_probabilities: tf.Tensor, seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def _no_answer(self, sequence: tf.Tensor, start_probabilities: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Logits [B] from [CLS] and from the mean state of a start, as likely as each is."""
         weights = tf.cast(start_probabilities, sequence.dtype)[:, tf.newaxis]  # [B, 1, S]
         start = tf.squeeze(weights @ sequence, axis=1)  # [B, H]
@@ -118,6 +116,11 @@ def _log_softmax(logits: tf.Tensor, allowed: tf.Tensor) -> tf.Tensor:
 class AlbertSpanLabeler(TaskModel):
     """The encoder with logits of every token: an answer starts here, an answer ends here.
 
+    The outputs are float32 `start_logits` and `end_logits` [B, S], padding included; with answerability what
+    `AnswerableSpan.call` returns: answers may be in the context and, where there is none, at [CLS]. Types are
+    needed then, since they say where the context is, and `start_positions`, int32 [B], are the starts that
+    ends depend on.
+
     Args:
       config: the network's shape.
       answerability: True if questions may have no answer. The head is then that of google-research/albert's
@@ -125,6 +128,13 @@ class AlbertSpanLabeler(TaskModel):
       start_n_top: of `AnswerableSpan`.
       end_n_top: of `AnswerableSpan`.
       **kwargs: of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertSpanLabeler(config)
+      >>> model({"input_word_ids": tf.constant([[2, 7, 3, 8, 3]])})["start_logits"].shape
+      TensorShape([1, 5])
     """
 
     arguments = ("answerability", "start_n_top", "end_n_top")
@@ -141,6 +151,7 @@ class AlbertSpanLabeler(TaskModel):
         super().__init__(config, **kwargs)
         check_type("answerability", "bool", answerability)
         self.answerability = answerability
+        self.has_head_dropout = answerability  # the simple head has none, as in google-research/albert
         self.start_n_top = check_positive("start_n_top", start_n_top)
         self.end_n_top = check_positive("end_n_top", end_n_top)
         if answerability:
@@ -148,27 +159,7 @@ class AlbertSpanLabeler(TaskModel):
         else:
             self.span = OutputLayer("cls/squad", 2, config)
 
-    def call(
-        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, tf.Tensor]:
-        """The outputs of the head; arguments and errors are those of `TaskModel.call`.
-
-        With answerability types are needed, since they say where the context is, and `start_positions`, int32
-        [B], are the starts that ends depend on.
-
-        Returns:
-          float32 `start_logits` and `end_logits` [B, S], padding included; with answerability what
-          `AnswerableSpan.call` returns: answers may be in the context and, where there is none, at [CLS].
-        """
-        inputs = self.name_inputs(inputs)
-        if self.answerability:
-            return super().call(inputs, training, seed)
-        # The simple head has no dropout, as in google-research/albert.
-        return self.head(inputs, self.encoder(inputs, training=training, seed=seed), None)
-
-    def head(
-        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """Logits of starts and ends [B, S], or what `AnswerableSpan.call` returns."""
         if not self.answerability:
             sequence = outputs["sequence_output"]

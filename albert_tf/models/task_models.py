@@ -22,91 +22,96 @@ from albert_tf.constants import (
 from albert_tf.errors import InputError, check_choice, check_range, check_type
 from albert_tf.models.answer_spans import IMPOSSIBLE
 from albert_tf.models.early_exit import ExitClassifiers
-from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel
+from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel, Outputs
 from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
-from albert_tf.models.layers import draw_seed, dropout
+from albert_tf.models.layers import Seed, draw_seed, dropout
 
 
 class TaskModel(NetworkModel):
     """The encoder and a head; the arguments of every subclass begin with those of `NetworkModel`."""
+
+    has_head_dropout = True
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(config, remat, fused, **kwargs)
         self.encoder = AlbertEncoder(config, remat, fused, name="encoder", dtype=self.dtype_policy)
 
     def call(
-        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, Any]:
+        self,
+        inputs: ModelInputs,
+        training: bool | None = None,
+        seed: Seed = None,
+        num_hidden_layers: int | None = None,
+    ) -> Outputs:
         """The outputs of the head; hidden states come from `self.encoder`.
 
         Arguments and errors are those of `AlbertEncoder.call`. Dropout is also that of the head
-        (`classifier_dropout_prob`); the seeds of both are independent.
+        (`classifier_dropout_prob`), if it has one; the seeds of both are independent.
         """
-        inputs = self.name_inputs(inputs)
-        encoder_seed, head_seed = head_seeds(training, seed)
-        outputs = self.encoder(inputs, training=training, seed=encoder_seed)
-        return self.head(inputs, outputs, head_seed)
+        rows = self.rows_of_inputs(self.name_inputs(inputs))
+        seed, head_seed = head_seeds(training, seed) if self.has_head_dropout else (seed, None)
+        outputs = self.encoder(rows, training=training, seed=seed, num_hidden_layers=num_hidden_layers)
+        return self.outputs_of_rows(self.head(rows, outputs, head_seed))
 
-    def head(
-        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """The outputs of the head, by the model's inputs and the encoder's outputs; no seed, no dropout."""
         raise NotImplementedError
 
-    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> dict[str, tf.Tensor]:
+    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> Outputs:
         """The outputs of the model's inputs, where a function computes the encoder's; without dropout."""
-        return self.head(inputs, encode(inputs), None)
+        rows = self.rows_of_inputs(inputs)
+        return self.outputs_of_rows(self.head(rows, encode(rows), None))
+
+    def rows_of_inputs(self, inputs: ModelInputs) -> ModelInputs:
+        """The inputs of the encoder: the model's, unless an example has several rows."""
+        return inputs
+
+    def outputs_of_rows(self, outputs: Outputs) -> Outputs:
+        """The outputs of examples by those of rows."""
+        return outputs
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertPretrainer(TaskModel):
-    """The encoder with the two heads of pre-training.
+    """The encoder with the two heads of pre-training, which have no dropout.
+
+    Its outputs are the encoder's dict, `mlm_logits` float32 [B, P, V] where `masked_lm_positions` [B, P] is
+    among the inputs, and `sop_logits` or `nsp_logits` float32 [B, 2].
 
     Args:
       config: the network's shape.
       sentence_objective: "sop" (sentence order), "nsp" (next sentence) or "none".
       **kwargs: of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertPretrainer(config)
+      >>> inputs = {"input_word_ids": tf.constant([[2, 4, 3]]), "masked_lm_positions": tf.constant([[1]])}
+      >>> model(inputs)["mlm_logits"].shape, model(inputs)["sop_logits"].shape
+      (TensorShape([1, 1, 9]), TensorShape([1, 2]))
     """
 
     arguments = ("sentence_objective",)
     inputs_in_order = (*ENCODER_INPUTS, MLM_POSITIONS)
+    has_head_dropout = False
 
     def __init__(self, config: AlbertConfig, sentence_objective: str = "sop", **kwargs: Any):
         super().__init__(config, **kwargs)
         check_choice("sentence_objective", sentence_objective, SENTENCE_OBJECTIVES)
         self.sentence_objective = sentence_objective
+        self.mlm, self.sentence = MaskedLanguageModel(config, name="mlm"), None
         if sentence_objective != "none":
             check_pooler(config, f'sentence_objective="{sentence_objective}"', '"none"')
-        self.mlm = MaskedLanguageModel(config, name="mlm")
-        self.sentence = (
-            None if sentence_objective == "none" else OutputLayer("cls/seq_relationship", 2, config)
-        )
+            self.sentence = OutputLayer("cls/seq_relationship", 2, config)
 
-    def call(
-        self,
-        inputs: ModelInputs,
-        training: bool | None = None,
-        seed: tf.Tensor | None = None,
-        num_hidden_layers: int | None = None,
-    ) -> dict[str, Any]:
-        """The encoder's outputs and the logits of both heads, which have no dropout.
-
-        Arguments and errors are those of `AlbertEncoder.call`.
-
-        Returns:
-          The encoder's dict, `mlm_logits` float32 [B, P, V] where `masked_lm_positions` [B, P] is among the
-          inputs, and `sop_logits` or `nsp_logits` float32 [B, 2].
-        """
-        inputs = self.name_inputs(inputs)
-        outputs = dict(
-            self.encoder(inputs, training=training, seed=seed, num_hidden_layers=num_hidden_layers)
-        )
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
+        """The encoder's outputs and the logits of both heads."""
+        outputs = dict(outputs)
         if MLM_POSITIONS in inputs:
-            outputs["mlm_logits"] = self.mlm(
-                outputs["sequence_output"],
-                tf.convert_to_tensor(inputs[MLM_POSITIONS]),
-                self.encoder.embeddings.word_embeddings,
-            )
+            positions = tf.convert_to_tensor(inputs[MLM_POSITIONS])
+            words = self.encoder.embeddings.word_embeddings
+            outputs["mlm_logits"] = self.mlm(outputs["sequence_output"], positions, words)
         if self.sentence is not None:
             outputs[f"{self.sentence_objective}_logits"] = self.sentence(outputs["pooled_output"])
         return outputs
@@ -120,6 +125,13 @@ class AlbertTokenClassifier(TaskModel):
       config: the network's shape.
       num_labels: number of labels, K.
       **kwargs: of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertTokenClassifier(config, num_labels=5)
+      >>> model({"input_word_ids": tf.constant([[2, 7, 3]])})["logits"].shape
+      TensorShape([1, 3, 5])
     """
 
     arguments = ("num_labels",)
@@ -129,9 +141,7 @@ class AlbertTokenClassifier(TaskModel):
         self.num_labels = check_positive("num_labels", num_labels)
         self.classifier = OutputLayer("classifier", num_labels, config)
 
-    def head(
-        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """`logits` float32 [B, S, K]."""
         sequence = dropout(outputs["sequence_output"], self.config.classifier_dropout_prob, seed)
         logits = self.classifier(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, K]
@@ -152,7 +162,7 @@ def check_positive(name: str, value: int) -> int:
     return value
 
 
-def head_seeds(training: bool | None, seed: tf.Tensor | None) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+def head_seeds(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """The encoder's seed and the head's, independent of each other; None where there is no dropout."""
     if not training:
         return None, None
@@ -169,7 +179,7 @@ class PooledModel(TaskModel):
       pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
         of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
       early_exit: True for a classifier after each layer, which all read states of this pooling; then there
-        are `exit_logits`, too, and `exits.call_with_patience` takes the model.
+        are `exit_logits`, too, and `call_with_early_exit` takes the model.
       exit_threshold: numbers of two layers that differ by less agree, where the one logit is a number.
       **kwargs: of `NetworkModel`.
     """
@@ -196,9 +206,7 @@ class PooledModel(TaskModel):
         self.exits = ExitClassifiers(units, config) if early_exit else None
         self.classifier = OutputLayer("classifier", units, config)
 
-    def head(
-        self, inputs: ModelInputs, outputs: dict[str, Any], seed: tf.Tensor | None
-    ) -> dict[str, tf.Tensor]:
+    def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """`logits` float32 [B, K]; with early_exit `exit_logits` [B, L, K], too, if there are all states."""
         rate, mask = self.config.classifier_dropout_prob, inputs.get(INPUT_MASK)
         if self.exits is not None and "encoder_outputs" in outputs:
@@ -208,14 +216,10 @@ class PooledModel(TaskModel):
             x = dropout(x, rate, seed)
             logits = self.classifier(x[:, -1])
             exit_logits = tf.concat([self.exits(x[:, :-1]), logits[:, tf.newaxis]], axis=1)
-            return {
-                "logits": self.mask_logits(logits, mask),
-                "exit_logits": self.mask_logits(exit_logits, mask),
-            }
-        if self.pooling == FIRST:
-            state = outputs["pooled_output"]
-        else:
-            state = mean_state(outputs["sequence_output"], mask)
+            found = {"logits": logits, "exit_logits": exit_logits}
+            return {name: self.mask_logits(values, mask) for name, values in found.items()}
+        is_first = self.pooling == FIRST
+        state = outputs["pooled_output"] if is_first else mean_state(outputs["sequence_output"], mask)
         return {"logits": self.mask_logits(self.classifier(dropout(state, rate, seed)), mask)}
 
     def mask_logits(self, logits: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
@@ -236,6 +240,13 @@ class AlbertClassifier(PooledModel):
       num_labels: number of labels, K; 1 is regression.
       pooling: of `PooledModel`.
       **kwargs: `early_exit` and `exit_threshold` of `PooledModel`, and those of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertClassifier(config, num_labels=2)
+      >>> model({"input_word_ids": tf.constant([[2, 7, 3]])})["logits"].shape
+      TensorShape([1, 2])
     """
 
     arguments = ("num_labels", "pooling", "early_exit", "exit_threshold")
@@ -256,6 +267,13 @@ class AlbertMultipleChoice(PooledModel):
       num_choices: choices an example, C.
       pooling: of `PooledModel`.
       **kwargs: `early_exit` of `PooledModel`, and those of `NetworkModel`.
+
+    Example:
+      >>> import albert_tf
+      >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
+      >>> model = albert_tf.AlbertMultipleChoice(config, num_choices=2)
+      >>> model({"input_word_ids": tf.constant([[[2, 7, 3], [2, 8, 3]]])})["logits"].shape
+      TensorShape([1, 2])
     """
 
     arguments = ("num_choices", "pooling", "early_exit")
@@ -264,17 +282,17 @@ class AlbertMultipleChoice(PooledModel):
         super().__init__(config, 1, pooling, **kwargs)
         self.num_choices = self.rows_each = check_positive("num_choices", num_choices)
 
-    def call(
-        self, inputs: ModelInputs, training: bool | None = None, seed: tf.Tensor | None = None
-    ) -> dict[str, Any]:
-        """The logits of the choices; arguments and errors are those of `TaskModel.call`."""
-        inputs = self.name_inputs(inputs)
-        flat = self._rows(inputs)
+    def rows_of_inputs(self, inputs: ModelInputs) -> ModelInputs:
+        """A row for each choice, [B·C, S]."""
+        rows = {name: self._rows(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
         if TOKEN_PLACES in inputs:  # the same places row by row
-            flat[TOKEN_PLACES] = inputs[TOKEN_PLACES]
-        outputs = super().call(flat, training, seed)
-        found = self._by_example(outputs)
-        if self.exits is not None:  # [B·C, L, 1] of all layers
+            rows[TOKEN_PLACES] = inputs[TOKEN_PLACES]
+        return rows
+
+    def outputs_of_rows(self, outputs: Outputs) -> Outputs:
+        """The logits of the choices, by example."""
+        found = {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
+        if "exit_logits" in outputs:  # [B·C, L, 1] of all layers
             logits = tf.reshape(outputs["exit_logits"], [-1, self.num_choices, self.config.num_hidden_layers])
             found["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
         return found
@@ -287,22 +305,10 @@ class AlbertMultipleChoice(PooledModel):
         shape = [-1, *[1] * (logits.shape.rank - 1)]
         return tf.where(tf.reshape(is_choice, shape), logits, IMPOSSIBLE)
 
-    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> dict[str, tf.Tensor]:
-        """`logits` [B, C], where a function computes the encoder's outputs of rows [B·C, S]."""
-        return self._by_example(super().with_encoder(encode, self._rows(inputs)))
-
-    def _rows(self, inputs: ModelInputs) -> dict[str, tf.Tensor]:
-        return {name: self._flat(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
-
-    def _by_example(self, outputs: ModelInputs) -> dict[str, tf.Tensor]:
-        return {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
-
-    def _flat(self, name: str, values: tf.Tensor) -> tf.Tensor:
-        tensor = tf.convert_to_tensor(values)
-        if not tensor.shape.is_compatible_with([None, self.num_choices, None]):
-            raise InputError(
-                f"{name} has shape {tensor.shape}: it must be [batch, {self.num_choices}, length]"
-            )
-        # Where shapes are known only when it runs.
-        tensor = tf.ensure_shape(tensor, [None, self.num_choices, None])
+    def _rows(self, name: str, values: tf.Tensor) -> tf.Tensor:
+        tensor, shape = tf.convert_to_tensor(values), [None, self.num_choices, None]
+        if not tensor.shape.is_compatible_with(shape):
+            wanted = f"[batch, {self.num_choices}, length]"
+            raise InputError(f"{name} has shape {tensor.shape}: it must be {wanted}")
+        tensor = tf.ensure_shape(tensor, shape)  # where shapes are known only when it runs
         return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]

@@ -48,6 +48,14 @@ def create_optimizer(
       **kwargs: of the optimizer: beta_1, beta_2, epsilon, ….
     Raises:
       InputError: the name is unknown or a value impossible; the message names it.
+
+    Example:
+      >>> import albert_tf
+      >>> optimizer = albert_tf.optimization.create_optimizer(
+      ...     "lamb", init_lr=0.00176, num_train_steps=125_000, num_warmup_steps=3125
+      ... )
+      >>> optimizer.name
+      'Lamb'
     """
     check_choice("optimizer", name, OPTIMIZERS)
     schedule = WarmupPolynomialDecay(init_lr, num_train_steps, num_warmup_steps, power, decay_after_warmup)
@@ -56,13 +64,6 @@ def create_optimizer(
 
 def recipe_optimizer(name: str, recipe: Any, steps: int, warmup_steps: int) -> AdamW:
     """The optimizer of a recipe of pre-training or fine-tuning, for some steps."""
-    moments = {
-        key: getattr(recipe, key) for key in ("weight_decay", "clip_norm", "beta_1", "beta_2", "epsilon")
-    }
-    return create_optimizer(
-        name,
-        init_lr=recipe.learning_rate,
-        num_train_steps=steps,
-        num_warmup_steps=warmup_steps,
-        **moments,
-    )
+    names = ("weight_decay", "clip_norm", "beta_1", "beta_2", "epsilon")
+    settings = {"num_warmup_steps": warmup_steps, **{key: getattr(recipe, key) for key in names}}
+    return create_optimizer(name, init_lr=recipe.learning_rate, num_train_steps=steps, **settings)

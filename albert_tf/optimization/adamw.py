@@ -98,6 +98,14 @@ class AdamW(keras.optimizers.Optimizer):
       **kwargs: of keras.optimizers.Optimizer.
 
     Note: Google clips a sparse gradient by the norm of its unsummed rows; here it is made dense first.
+
+    Example:
+      >>> import albert_tf
+      >>> variable = tf.Variable([3.0, 4.0])
+      >>> optimizer = albert_tf.optimization.AdamW(learning_rate=0.5, weight_decay=0.25)
+      >>> _ = optimizer.apply_gradients([(tf.constant([0.0, 0.0]), variable)])
+      >>> variable.numpy().tolist()  # decayed alone
+      [2.625, 3.5]
     """
 
     def __init__(

@@ -53,6 +53,14 @@ class Lamb(AdamW):
       exclude_from_layer_adaptation: regular expressions; a variable whose name contains a match has no trust
         ratio. None: those of exclude_from_weight_decay.
       others: of `AdamW`.
+
+    Example:
+      >>> import albert_tf
+      >>> variable = tf.Variable([3.0, 4.0])
+      >>> optimizer = albert_tf.optimization.Lamb(learning_rate=0.5, weight_decay=0.25)
+      >>> _ = optimizer.apply_gradients([(tf.constant([0.0, 0.0]), variable)])
+      >>> variable.numpy().tolist()  # by half of its norm
+      [1.5, 2.0]
     """
 
     def __init__(

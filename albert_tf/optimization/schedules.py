@@ -26,6 +26,12 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
       the rate goes on from there at init_lr · (1 - num_warmup_steps / num_train_steps)^power, and init_lr is
       never reached.
     Source: create_optimizer in google-research/albert's optimization.py.
+
+    Example:
+      >>> import albert_tf
+      >>> schedule = albert_tf.optimization.WarmupPolynomialDecay(0.5, num_train_steps=4, num_warmup_steps=1)
+      >>> [float(schedule(step)) for step in range(5)]
+      [0.0, 0.375, 0.25, 0.125, 0.0]
     """
 
     def __init__(

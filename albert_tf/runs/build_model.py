@@ -25,7 +25,6 @@ from albert_tf.models.task_models import (
 )
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
-    VOCABULARY_FILES,
     WORDPIECE,
     lines_of_vocabulary,
     read_tokenizer_kind,
@@ -47,7 +46,7 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: 
 
 
 def _piece_count(path: Path) -> int:
-    kind = read_tokenizer_kind(path, VOCABULARY_FILES)
+    kind = read_tokenizer_kind(path)
     content, *_ = read_vocabulary(path, kind).values()
     if kind == WORDPIECE:
         return len(lines_of_vocabulary(content))

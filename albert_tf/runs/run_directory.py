@@ -182,7 +182,7 @@ class RunContents(NamedTuple):
         check_task(self.task)
         kind, files, made_with = SENTENCEPIECE, {}, {}
         if self.vocabulary is not None:
-            kind = read_tokenizer_kind(self.vocabulary, VOCABULARY_FILES)
+            kind = read_tokenizer_kind(self.vocabulary)
             files = read_vocabulary(self.vocabulary, kind)
             made_with = {VOCABULARY_KEY: fingerprint_of(files)}
         objects = {

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import HEAD_TAIL, INPUT_MASK, MEAN_WINDOW, TYPE_IDS, WEIGHTS, WINDOWS, WORD_IDS
+from albert_tf.constants import HEAD_TAIL, INPUT_MASK, MEAN_WINDOW, WEIGHTS, WINDOWS, WORD_IDS
 from albert_tf.recipes import LongTexts
 from albert_tf.tasks.examples import TokenizedExamples, check_length
 from albert_tf.text.offsets import rows_of
-from albert_tf.text.packing import Windows, mask_and_type_ids, pack, pack_spans, sliding_windows
+from albert_tf.text.packing import Windows, pack, pack_spans, sliding_windows
 from albert_tf.text.text_tokenizer import InputFormat
 
 HEAD_SHARE = 4  # a fourth of what stays is the head: 128 tokens of 510
@@ -69,9 +69,7 @@ def window_inputs(
     rows, _, starts, lengths = _windows(lengths, seq_length, specials, settings)
     starts += rows * tf.shape(inputs[INPUT_MASK])[1] + len(input_format.start)
     tokens = tf.reshape(inputs[WORD_IDS], [-1])
-    word_ids = pack_spans(tokens, [starts], [lengths], seq_length, input_format)
-    mask, type_ids = mask_and_type_ids([lengths], seq_length, input_format)
-    return {WORD_IDS: word_ids, INPUT_MASK: mask, TYPE_IDS: type_ids}, rows
+    return pack_spans(tokens, [starts], [lengths], seq_length, input_format), rows
 
 
 def text_inputs(

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.constants import INPUT_MASK, TRUNCATE, TYPE_IDS, WORD_IDS, Tensors
+from albert_tf.constants import INPUT_MASK, TRUNCATE, Tensors
 from albert_tf.errors import InputError
 from albert_tf.models.early_exit import call_with_early_exit
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.padding import skip_padding
 from albert_tf.tasks.examples import TokenizedTexts
-from albert_tf.text.packing import mask_and_type_ids, pack, pack_spans
+from albert_tf.text.packing import pack, pack_spans
 from albert_tf.text.text_tokenizer import InputFormat, ensure_text_batch
 from albert_tf.text.tokenizer import TextTokenizer
 
@@ -73,9 +73,8 @@ class Served(NamedTuple):
     def packed(self, spans: TokenizedTexts, least: int = 1) -> dict[str, tf.Tensor]:
         """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
         starts, lengths = (tf.unstack(tf.cast(values, tf.int32), axis=1) for values in spans[1:])
-        mask, type_ids = mask_and_type_ids(lengths, self.seq_length, self.input_format)
-        word_ids = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
-        return without_padding({WORD_IDS: word_ids, INPUT_MASK: mask, TYPE_IDS: type_ids}, least)
+        inputs = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
+        return without_padding(inputs, least)
 
     def encoded(self, inputs: Tensors) -> Tensors:
         """`pooled_output` and `sequence_output` of the encoder's inputs [B, S]; padding's mean nothing."""

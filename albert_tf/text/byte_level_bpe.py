@@ -49,16 +49,13 @@ class BytePairVocabulary(Vocabulary):
             joined = [(ids[a], ids[b], ids[a + b]) for a, b in pairs]
             self.byte_ids = np.array([ids[character] for character in byte_characters()], np.int32)  # [256]
         except (ValueError, AttributeError, TypeError, KeyError) as error:
-            reason = f"{type(error).__name__}: {error}"
-            files = f"{BPE_VOCABULARY_FILE} and {BPE_MERGES_FILE}"
-            found = f"{self.name}: {files} are not those of one byte-level BPE"
-            raise InputError(f"{found} ({reason})") from error
+            found = f"{BPE_VOCABULARY_FILE} and {BPE_MERGES_FILE} are not those of one byte-level BPE"
+            raise InputError(f"{self.name}: {found} ({type(error).__name__}: {error})") from error
         self.merges = np.array(joined, np.int64).reshape(-1, 3)  # [M, 3], left, right and joined ids
         tokens = sorted(ids, key=ids.__getitem__)
         if [ids[token] for token in tokens] != list(range(len(tokens))):
-            raise InputError(
-                f"{self.name}: ids in {BPE_VOCABULARY_FILE} are not 0 to {len(tokens) - 1}, each once"
-            )
+            wanted = f"0 to {len(tokens) - 1}, each once"
+            raise InputError(f"{self.name}: ids in {BPE_VOCABULARY_FILE} are not {wanted}")
         # Of bytes, and of what merges make of them.
         self.ordinary_ids = np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
         space = byte_characters()[ord(" ")]
@@ -120,13 +117,11 @@ class BytePairTokenizer(TextTokenizer):
         """As of `TextTokenizer`."""
         tokens = self(text)
         sizes = np.array([len(token) for token in self.vocabulary.pieces], np.int64)  # a character is a byte
-        lengths = tf.gather(sizes, tokens.values)
+        lengths, rows = tf.gather(sizes, tokens.values), rows_of(tokens.row_splits)
         starts = tf.cumsum(lengths, exclusive=True)  # in all texts joined
-        firsts = tf.gather(
-            tokens.row_splits, rows_of(tokens.row_splits)
-        )  # the first token of each one's text
+        firsts = tf.gather(tokens.row_splits, rows)  # the first token of each one's text
         added = tf.strings.length(self._normalized(text)) - tf.strings.length(text)  # [B]
-        starts -= tf.gather(starts, firsts) + tf.gather(tf.cast(added, tf.int64), rows_of(tokens.row_splits))
+        starts -= tf.gather(starts, firsts) + tf.gather(tf.cast(added, tf.int64), rows)
         return tokens, tokens.with_values(tf.maximum(starts, 0)), tokens.with_values(starts + lengths)
 
     def _normalized(self, text: tf.Tensor) -> tf.Tensor:
@@ -190,9 +185,8 @@ def _running_max(values: tf.Tensor) -> tf.Tensor:
 def character_classes() -> tuple[np.ndarray, np.ndarray]:
     """Runs of code points of one class: the first of each, and its class, int32 [R] both."""
     kinds = {"L": _LETTER, "N": _NUMBER}
-    classes = np.array(
-        [kinds.get(unicodedata.category(chr(code))[0], _OTHER) for code in range(_CODE_POINTS)]
-    )
+    categories = (unicodedata.category(chr(code)) for code in range(_CODE_POINTS))
+    classes = np.array([kinds.get(category[0], _OTHER) for category in categories])
     classes[_BLANKS] = _BLANK
     firsts = np.flatnonzero(np.diff(classes, prepend=-1))
     return firsts.astype(np.int32), classes[firsts].astype(np.int32)

@@ -158,9 +158,8 @@ def decode_text(content: bytes, file: str) -> str:
 _BLOCK, _NUM_BLOCKS = 1 << 16, 16
 
 # Of what `file_identities` has written; older versions knew no digests.
-check_identities = make_list_check(
-    make_object_check({"name": make_check("str"), "bytes": check_count}, {"sha256": make_check("str")})
-)
+_ENTRIES = {"name": make_check("str"), "bytes": check_count}
+check_identities = make_list_check(make_object_check(_ENTRIES, {"sha256": make_check("str")}))
 
 
 def file_identities(files: Iterable[str]) -> list[dict[str, Any]]:

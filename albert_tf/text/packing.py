@@ -29,9 +29,9 @@ def pack_spans(
     starts: Sequence[tf.Tensor],
     lengths: Sequence[tf.Tensor],
     seq_length: tf.Tensor | int,
-    input_format: InputFormat = ALBERT_FORMAT,
-) -> tf.Tensor:
-    """The input_word_ids, int32 [B, S], of spans of one long run of tokens, int32 [T].
+    input_format: InputFormat,
+) -> dict[str, tf.Tensor]:
+    """The encoder's inputs, int32 [B, S] each, of spans of one long run of tokens, int32 [T].
 
     Starts are the first position in `tokens` of each segment, int32 [B] each. Lengths are trimmed already:
     they fit with the special tokens.
@@ -49,11 +49,12 @@ def pack_spans(
     for begin, special_ids in frame:
         for place, special in enumerate(special_ids):
             word_ids = tf.where(columns == begin + place, special, word_ids)
-    return word_ids
+    mask, type_ids = mask_and_type_ids(lengths, seq_length, input_format)
+    return {WORD_IDS: word_ids, INPUT_MASK: mask, TYPE_IDS: type_ids}
 
 
 def segment_numbers(
-    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat
 ) -> tf.Tensor:
     """The segment of each token of packed rows, from the segments' lengths, int32 [B] each: int32 [B, S].
 
@@ -65,7 +66,7 @@ def segment_numbers(
 
 
 def mask_and_type_ids(
-    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat = ALBERT_FORMAT
+    lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The input_mask and input_type_ids of packed rows, int32 [B, S] each, from the segments' lengths."""
     columns, begins, ends = _columns(lengths, seq_length, input_format)
@@ -84,9 +85,7 @@ def _columns(
 
 
 def pack(
-    segments: Sequence[tf.RaggedTensor],
-    seq_length: tf.Tensor | int,
-    input_format: Any = ALBERT_FORMAT,
+    segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int, input_format: Any = ALBERT_FORMAT
 ) -> dict[str, tf.Tensor]:
     """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
 
@@ -102,6 +101,12 @@ def pack(
       InputError: segments are something else, or seq_length leaves no room for the special tokens.
       tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
+
+    Example:
+      >>> import albert_tf
+      >>> tokens = tf.ragged.constant([[5, 6], [7]])
+      >>> albert_tf.pack([tokens], seq_length=5)["input_word_ids"].numpy().tolist()
+      [[2, 5, 6, 3, 0], [2, 7, 3, 0, 0]]
     """
     input_format = getattr(input_format, "input_format", input_format)
     _check_segments(segments, seq_length, input_format)
@@ -114,19 +119,15 @@ def pack(
     lengths = trim_lengths(first, second[0] if second else 0, budget)[: len(segments)]
     if second:
         starts[1] += tf.size(flat[0])
-    mask, type_ids = mask_and_type_ids(lengths, seq_length, input_format)
-    word_ids = pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, input_format)
-    return {WORD_IDS: word_ids, INPUT_MASK: mask, TYPE_IDS: type_ids}
+    return pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, input_format)
 
 
 def _check_segments(segments: Any, seq_length: Any, input_format: InputFormat) -> None:
     is_list = isinstance(segments, list | tuple) and len(segments) in (1, 2)
     # By its attributes, which a symbolic one of Keras has as well.
     if not (is_list and all(hasattr(x, "row_splits") and x.dtype.is_integer for x in segments)):
-        needed = (
-            "a list of one or two RaggedTensors of token ids, as a Tokenizer or tf.ragged.constant makes them"
-        )
-        raise InputError(f"segments={shorten(segments)} must be {needed}")
+        needed = "RaggedTensors of token ids, as a Tokenizer or tf.ragged.constant makes them"
+        raise InputError(f"segments={shorten(segments)} must be a list of one or two {needed}")
     specials = input_format.num_special_tokens(len(segments))
     if not (tf.is_tensor(seq_length) or (isinstance(seq_length, int) and seq_length >= specials)):
         raise InputError(f"seq_length={seq_length!r} must be a whole number of at least {specials}")

@@ -17,18 +17,8 @@ from albert_tf.text.text_tokenizer import InputFormat, TextTokenizer, Vocabulary
 from albert_tf.text.tokenizer_config import read_tokenizer_kind, read_vocabulary, resolve_settings
 from albert_tf.text.wordpiece import WordPieceTokenizer
 
-__all__ = [
-    "TOKENIZER_CLASSES",
-    "TextTokenizer",
-    "TokenizerConfig",
-    "Vocabulary",
-    "load_tokenizer_config",
-    "open_tokenizer",
-]
-
-TOKENIZER_CLASSES: dict[str, type[TextTokenizer]] = {
-    kind.kind: kind for kind in (SentencePieceTokenizer, WordPieceTokenizer, BytePairTokenizer)
-}
+_CLASSES: tuple[type[TextTokenizer], ...] = SentencePieceTokenizer, WordPieceTokenizer, BytePairTokenizer
+TOKENIZER_CLASSES = {tokenizer.kind: tokenizer for tokenizer in _CLASSES}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +45,7 @@ def load_tokenizer_config(vocabulary: PathLike, **settings: Any) -> TokenizerCon
       FileNotFoundError: the file does not exist.
       InputError: it is not a vocabulary of its kind, or remembers other settings.
     """
-    kind, resolved = (
-        read_tokenizer_kind(vocabulary, TOKENIZER_CLASSES),
-        resolve_settings(vocabulary, settings),
-    )
+    kind, resolved = read_tokenizer_kind(vocabulary), resolve_settings(vocabulary, settings)
     files = read_vocabulary(vocabulary, kind)
     TOKENIZER_CLASSES[kind].vocabulary_class(files, os.fspath(vocabulary))  # or an error now
     return TokenizerConfig(kind, tuple(files.items()), tuple(resolved.items()))
@@ -71,7 +58,7 @@ def open_tokenizer(vocabulary: PathLike, **settings: Any) -> TextTokenizer:
 
 @keras.utils.register_keras_serializable("albert_tf")
 class Tokenizer(keras.layers.Layer):
-    """Text to token ids as a Keras layer: string [B] → int32 [B, (tokens)].
+    r"""Text to token ids as a Keras layer: string [B] → int32 [B, (tokens)].
 
     Also a plain callable, in `Dataset.map` and in `tf.function`. The tokens are those of the published
     preprocessor, and no special tokens are added. For `tf.saved_model.load` a SavedModel holds it all;
@@ -84,18 +71,28 @@ class Tokenizer(keras.layers.Layer):
     Raises:
       FileNotFoundError: the file does not exist.
       ValueError: it is not a vocabulary, or remembers that its text was normalised otherwise.
+
+    Example:
+      >>> import albert_tf, pathlib, tempfile
+      >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "fine", "film", "##s"]
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     file = pathlib.Path(folder, "vocab.txt")
+      ...     _ = file.write_text("\n".join(pieces))
+      ...     tokenizer = albert_tf.Tokenizer(file)
+      >>> tokenizer(["A fine film", "Films"]).to_list()
+      [[5, 6, 7], [7, 8]]
+      >>> tokenizer.detokenize([[5, 6, 7, 8]]).numpy().tolist()
+      [b'a fine films']
     """
 
     def __init__(
         self, model_file: str | os.PathLike, lowercase: bool = True, strip_accents: bool = True, **kwargs: Any
     ):
         super().__init__(**kwargs)
-        self._arguments = {
-            "model_file": os.fspath(check_path(model_file, "model_file")),
-            "lowercase": lowercase,
-            "strip_accents": strip_accents,
-        }
-        self.tokenize = open_tokenizer(model_file, lowercase=lowercase, strip_accents=strip_accents)
+        path = os.fspath(check_path(model_file, "model_file"))
+        settings = {"lowercase": lowercase, "strip_accents": strip_accents}
+        self._arguments = {"model_file": path, **settings}
+        self.tokenize = open_tokenizer(model_file, **settings)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -139,23 +136,17 @@ class Tokenizer(keras.layers.Layer):
             raise InputError(f"ids have the shape {ids.shape}: token ids are [batch, length], or [length]")
         rows = ids if ids.shape.rank == 2 else ids[tf.newaxis]
         tokens = rows if isinstance(rows, tf.RaggedTensor) else tf.RaggedTensor.from_tensor(rows)
-        self._check_ids(tokens.values)
+        if tf.executing_eagerly() and len(tokens.values):
+            for value in (tokens.values.numpy().min(), tokens.values.numpy().max()):
+                if not tokens.dtype.is_integer or not 0 <= value < self.vocab_size:
+                    wanted = f"whole numbers from 0 to {self.vocab_size - 1}"
+                    raise InputError(f"ids hold {value}: token ids are {wanted}")
         special = self.vocabulary.special_ids
         dropped = [special.padding, special.start, special.separator]
         tokens = tf.cast(tokens, tf.int32)
         is_text = tf.reduce_all(tokens.values[:, tf.newaxis] != dropped, axis=1)
         texts = self.tokenize.detokenize(tf.ragged.boolean_mask(tokens, tokens.with_values(is_text)))
         return texts if ids.shape.rank == 2 else texts[0]
-
-    def _check_ids(self, ids: tf.Tensor) -> None:
-        """InputError for what is no token id, where the values are known."""
-        if not tf.executing_eagerly() or not len(ids):
-            return
-        for value in (ids.numpy().min(), ids.numpy().max()):
-            if not ids.dtype.is_integer or not 0 <= value < self.vocab_size:
-                raise InputError(
-                    f"ids hold {value}: token ids are whole numbers from 0 to {self.vocab_size - 1}"
-                )
 
     def get_config(self) -> dict[str, Any]:
         """The arguments, for `from_config`."""

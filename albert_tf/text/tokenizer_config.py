@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError, Missing, check_choice, check_type
+from albert_tf.errors import InputError, Missing, check_choice, check_names, check_type
 from albert_tf.io import PathLike, path_exists, read_local_bytes, read_local_json, write_local_json
 
 # Of a run directory, and of exported modules.
@@ -60,9 +60,7 @@ def check_tokenizer_settings(values: Mapping[str, Any], where: str = "") -> dict
     check_choice(f"{where}{TOKENIZER_KIND}", kind, KIND_DEFAULTS)
     defaults = KIND_DEFAULTS[kind]
     values = {name: value for name, value in values.items() if name != TOKENIZER_KIND}
-    if unknown := sorted(values.keys() - defaults.keys()):
-        names = ", ".join(defaults)
-        raise InputError(f"{where}unknown tokenizer setting {', '.join(unknown)}: there are {names}")
+    check_names(values, defaults, f"{where}settings of a tokenizer")
     for name, value in values.items():
         check_type(f"{where}{name}", "bool", value)
     return {**defaults, **values, **(UNCHANGED if kind == BYTE_LEVEL_BPE else {})}
@@ -70,9 +68,8 @@ def check_tokenizer_settings(values: Mapping[str, Any], where: str = "") -> dict
 
 def write_settings_beside(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
     """Writes the file beside a SentencePiece model, whole or not at all; an existing one is replaced."""
-    write_local_json(
-        read_settings_beside(vocabulary), {TOKENIZER_KIND: SENTENCEPIECE, **check_tokenizer_settings(values)}
-    )
+    settings = {TOKENIZER_KIND: SENTENCEPIECE, **check_tokenizer_settings(values)}
+    write_local_json(read_settings_beside(vocabulary), settings)
 
 
 def resolve_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
@@ -82,7 +79,7 @@ def resolve_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | Non
 
     A ValueError if what was asked for contradicts what the vocabulary remembers.
     """
-    kind = SENTENCEPIECE if vocabulary is None else read_tokenizer_kind(vocabulary, KIND_DEFAULTS)
+    kind = SENTENCEPIECE if vocabulary is None else read_tokenizer_kind(vocabulary)
     unused = UNCHANGED if kind == BYTE_LEVEL_BPE else {}
     asked = {name: value for name, value in (asked or {}).items() if name not in unused}
     wanted = check_tokenizer_settings({TOKENIZER_KIND: kind, **asked})
@@ -97,18 +94,17 @@ def resolve_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | Non
     return remembered
 
 
-def read_tokenizer_kind(vocabulary: PathLike, kinds: Collection[str] | None = None) -> str:
+def read_tokenizer_kind(vocabulary: PathLike) -> str:
     """The kind of a vocabulary's tokenizer: as its tokenizer.json says, or else by its file's name.
 
-    An InputError if it is none of `kinds`, unless these are None.
+    An InputError if there is no such kind.
     """
-    main = _main_file(vocabulary).name
     if (found := _remembered(vocabulary)) is None:
+        main = _main_file(vocabulary).name
         return next((kind for kind, names in VOCABULARY_FILES.items() if main in names), SENTENCEPIECE)
     path, values = found
     kind = values.get(TOKENIZER_KIND, SENTENCEPIECE)
-    if kinds is not None:
-        check_choice(f"{path}: {TOKENIZER_KIND}", kind, kinds)
+    check_choice(f"{path}: {TOKENIZER_KIND}", kind, KIND_DEFAULTS)
     return kind
 
 
@@ -122,7 +118,7 @@ def read_vocabulary(vocabulary: PathLike, kind: str | None = None) -> dict[str, 
       InputError: a folder is named in place of a file.
     """
     path = _main_file(vocabulary)
-    names = VOCABULARY_FILES[kind or read_tokenizer_kind(vocabulary, VOCABULARY_FILES)]
+    names = VOCABULARY_FILES[kind or read_tokenizer_kind(vocabulary)]
     files = {names[0]: path} if len(names) == 1 else {name: path.with_name(name) for name in names}
     for name, file in files.items():
         if file.is_dir():
@@ -155,8 +151,8 @@ def _remembered(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] | None:
     """The file with the settings of a vocabulary and what is in it: its own, or that of its run or module."""
     main = _main_file(vocabulary)
     for path in (read_settings_beside(main), main.with_name(TOKENIZER_FILE)):
-        if path.is_file() and "model" not in (
-            values := read_local_json(path)
-        ):  # which one of transformers has
-            return path, values
+        if path.is_file():
+            values = read_local_json(path)
+            if "model" not in values:  # which one of transformers has
+                return path, values
     return None

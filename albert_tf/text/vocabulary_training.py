@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 import json
@@ -97,7 +98,8 @@ def train_vocabulary(
         if (first := next(sentences, None)) is None:
             raise InputError("the input holds no text to train a vocabulary on")
         options = {"max_sentences": max_sentences} if kind == SENTENCEPIECE else {}
-        contents = _train(_TRAINERS[kind], itertools.chain([first], sentences), vocab_size, **options)
+        train = functools.partial(_TRAINERS[kind], vocab_size=vocab_size, **options)
+        contents = _train(train, itertools.chain([first], sentences))
         vocabulary = TOKENIZER_CLASSES[kind].vocabulary_class(contents)
         for name, content in contents.items():
             (temporary / name if is_folder else temporary).write_bytes(content)
@@ -116,9 +118,7 @@ def _check_replaceable(output: Path, kind: str) -> None:
         raise FileExistsError(f"{output} exists and is not a vocabulary: name another file") from None
 
 
-def _train(
-    train: Callable[..., dict[str, bytes]], sentences: Iterator[bytes], *args: Any, **options: Any
-) -> Any:
+def _train(train: Callable[[Iterator[bytes]], dict[str, bytes]], sentences: Iterator[bytes]) -> Any:
     """What a trainer makes of sentences, in a thread: the main one answers SIGTERM while it computes.
 
     Errors of the sentences are raised as they are, whatever the trainer takes them for.
@@ -139,7 +139,7 @@ def _train(
 
     def work() -> None:
         try:
-            result.set_result(train(read(), *args, **options))
+            result.set_result(train(read()))
         except Exception as error:
             result.set_exception(errors[0] if errors else error)
 
@@ -245,9 +245,9 @@ def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, by
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     repeated = (f"{word} ".encode() * count for word, count in counts.items())
-    pieces = _trained(tokenizer, trainer, repeated)["vocab"]
-    ordered = sorted(pieces, key=pieces.__getitem__)
-    return {wordpiece.WORDPIECE_FILE: "".join(f"{piece}\n" for piece in ordered).encode()}
+    ids = _trained(tokenizer, trainer, repeated)["vocab"]
+    lines = (f"{piece}\n" for piece in sorted(ids, key=ids.__getitem__))
+    return {wordpiece.WORDPIECE_FILE: "".join(lines).encode()}
 
 
 def train_byte_level_bpe(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:

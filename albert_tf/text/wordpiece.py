@@ -116,8 +116,7 @@ class WordPieceTokenizer(TextTokenizer):
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
-        tokens, starts, limits = map(_without_words, self.tokenize_words_with_offsets(text))
-        return tokens, starts, limits
+        return tuple(map(_without_words, self.tokenize_words_with_offsets(text)))
 
     def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of the words of each text: string [B] to int32 [B, (words), (tokens)]."""
@@ -138,8 +137,7 @@ class WordPieceTokenizer(TextTokenizer):
         after = places + tf.maximum(limits.values, sizes)
         tokens = _by_words(pieces, words.text, text)
         places = source.spans(_without_words(tokens), first, after)
-        starts, limits = (tokens.with_flat_values(place.values) for place in places)
-        return tokens, starts, limits
+        return tokens, *(tokens.with_flat_values(place.values) for place in places)
 
     def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
         """As of `TextTokenizer`: words and marks, with a space between."""

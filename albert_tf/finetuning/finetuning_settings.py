@@ -82,6 +82,8 @@ class Finetuning(RunSettings):
         *("examples", "data_sha256", "eval_examples", "eval_sha256"),
     )
 
+    learns_exits: ClassVar[bool] = True  # False if the last layer alone can be trained
+
     task: str
     data: PathLike | None = None
     train: Paths | None = None
@@ -131,39 +133,39 @@ class Finetuning(RunSettings):
 
     def _check_task(self, task: TaskSpec) -> None:
         """InputError if a setting is missing for the task, or of no use to it."""
-        kind, is_folder, recipe = task.kind, task.format.is_folder, self.recipe
+        kind, is_folder = task.kind, task.format.is_folder
         is_text = issubclass(kind, TextTask)
-        has_columns, long = is_text and not is_folder, recipe.get("long", LongTexts.long)
-        has_windows, has_exits = is_text and long == WINDOWS, recipe.get("early_exit", False)
-        # Values, and True if the task needs one, else has no use for it.
-        needed: dict[str, tuple[Any, bool]] = {
-            "data": (self.data, is_folder),
-            "train": (self.train, not is_folder),
-            "text and label": (self.columns and self.columns.label, has_columns),
-        }
-        # Values, and True if the task has a use for one.
+        has_columns, long = is_text and not is_folder, self.recipe.get("long", LongTexts.long)
+        has_windows, has_exits = is_text and long == WINDOWS, self.recipe.get("early_exit", False)
+        if has_exits and not self.learns_exits:
+            raise InputError("early_exit: a student learns the teacher's last layer alone: leave it out")
         questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
-        optional: dict[str, tuple[Any, bool]] = {
-            "eval": (self.eval, not is_folder),
-            "eval_share": (self.evaluation.get("eval_share"), not is_folder),
-            "class_weight": (recipe.get("class_weight"), issubclass(kind, _WEIGHTED)),
-            "label_smoothing": (recipe.get("label_smoothing"), issubclass(kind, _SMOOTHED)),
-            "sample_weight": (self.sample_weight, has_columns),
-            "threshold": (self.threshold, kind in (MultiLabel, Classification)),
-            "words": (self.words, kind is Tagging),
-            "pooling": (recipe.get("pooling"), kind.is_pooled),
-            "early_exit": (has_exits or None, kind.has_exits),
-            "exit_threshold": (recipe.get("exit_threshold"), kind is Regression and has_exits),
-            "long": (recipe.get("long"), is_text),
-            "window_pooling": (recipe.get("window_pooling"), is_text),
-            ", ".join(sorted(questions)): (questions or None, kind.has_windows),
+        names_of_questions = ", ".join(sorted(questions))
+        values: dict[str, Any] = {**vars(self), **self.recipe, **self.evaluation}
+        values["text and label"] = self.columns and self.columns.label
+        values["early_exit"], values[names_of_questions] = has_exits or None, questions or None
+        # True if the task needs a value, else it has no use for one.
+        needed = {"data": is_folder, "train": not is_folder, "text and label": has_columns}
+        # True if the task has a use for a value.
+        optional = {
+            **dict.fromkeys(("eval", "eval_share"), not is_folder),
+            "class_weight": issubclass(kind, _WEIGHTED),
+            "label_smoothing": issubclass(kind, _SMOOTHED),
+            "sample_weight": has_columns,
+            "threshold": kind in (MultiLabel, Classification),
+            "words": kind is Tagging,
+            "pooling": kind.is_pooled,
+            "early_exit": kind.has_exits,
+            "exit_threshold": kind is Regression and has_exits,
+            **dict.fromkeys(("long", "window_pooling"), is_text),
+            names_of_questions: kind.has_windows,
         }
-        for name, (value, is_needed) in needed.items():
-            if is_needed and value is None:
+        for name, is_needed in needed.items():
+            if is_needed and values[name] is None:
                 flags = name.replace(" and ", " and --")
                 raise InputError(f"task={self.task!r} needs {name}: give --{flags}")
-        for name, (value, is_of_use) in {**needed, **optional}.items():
-            if value is not None and not is_of_use:
+        for name, is_of_use in {**needed, **optional}.items():
+            if values.get(name) is not None and not is_of_use:
                 raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
         if is_text:
             self._check_long(long)

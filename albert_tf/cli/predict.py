@@ -19,10 +19,8 @@ from albert_tf.process import quiet_start
 SUMMARY = "predictions of a fine-tuned run"
 
 STDIN, STDOUT = ("-", "/dev/stdin"), ("-", "/dev/stdout")
-_OF_ONE_RUN = (
-    *("task", "step", "prediction_column", "score_column", "probabilities", "top_k", "precision"),
-    *shared.EXIT_FLAGS,
-)
+_OF_ONE_RUN = ["task", "step", "prediction_column", "score_column", "probabilities", "top_k", "precision"]
+_OF_ONE_RUN += shared.EXIT_FLAGS
 TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")  # of tables
 
 

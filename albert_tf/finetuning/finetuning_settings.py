@@ -118,8 +118,8 @@ class Finetuning(RunSettings):
             check_choice("threshold", self.threshold, [AUTO_THRESHOLD])
         elif self.threshold is not None:
             check_range("threshold", self.threshold, above=0, below=1)
-        if (best_by := EvaluationSettings(**self.evaluation).best_by) is not None:
-            check_choice("best_by", best_by, self.entry.reported)
+        if self.best_by is not None:
+            check_choice("best_by", self.best_by, self.entry.reported)
         if self.eval is not None and "eval_share" in self.evaluation:
             raise InputError("eval and eval_share: each says what is evaluated on, name one of them")
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
@@ -193,6 +193,11 @@ class Finetuning(RunSettings):
         """The share of `train` that is held out where `eval` is None."""
         return EvaluationSettings(**self.evaluation).eval_share
 
+    @property
+    def best_by(self) -> str | None:
+        """The metric that tells the best step; None: that of the task."""
+        return EvaluationSettings(**self.evaluation).best_by
+
     def hyper_parameters(self, network: AlbertConfig | None = None) -> FinetuningRecipe:
         """The task's, with what is asked for; sequences are at most as long as a network has positions.
 
@@ -232,13 +237,11 @@ class Finetuning(RunSettings):
         folder = RunDirectory(self.output, "output")
         if exists(folder.file(TASK_FILE)):
             raise InputError(f"{folder} is a single run: name another --output for several")
-        names = {f"{SEED_PREFIX}{seed}": seed for seed in range(self.seed, self.seed + runs)}
-        each = {
-            name: dataclasses.replace(self, seed=seed, output=folder.file(name))
-            for name, seed in names.items()
-        }
-        for settings in each.values():
-            settings.output_run()
+        each = {}
+        for seed in range(self.seed, self.seed + runs):
+            name = f"{SEED_PREFIX}{seed}"
+            each[name] = dataclasses.replace(self, seed=seed, output=folder.file(name))
+            each[name].output_run()
         return each
 
     @contextlib.contextmanager
@@ -281,10 +284,9 @@ class Finetuning(RunSettings):
           InputError: a record lacks its label, or `best_by` is of two labels and there are others.
         """
         kind, questions = self.entry.kind, QuestionSettings(**self.questions)
-        best_by = EvaluationSettings(**self.evaluation).best_by
         others = recipe.long_texts(questions.doc_stride).entries()
-        if best_by is not None:
-            others[BEST_KEY] = f"eval_{best_by}"
+        if self.best_by is not None:
+            others[BEST_KEY] = f"eval_{self.best_by}"
         if recipe.pooling != FIRST:  # the default of the models, which task.json leaves out
             others["pooling"] = recipe.pooling
         if recipe.early_exit:
@@ -299,7 +301,7 @@ class Finetuning(RunSettings):
         assert not isinstance(threshold, str)
         settings = recipe.seq_length, self.columns, questions, threshold
         entries = task_entries(self.task, labelled, *settings, **others)
-        if best_by == "auc" and len(entries.get("labels", "01")) != 2:
+        if self.best_by == "auc" and len(entries.get("labels", "01")) != 2:
             raise InputError(f"best_by='auc' is of two labels, and there are {len(entries['labels'])}")
         return entries
 

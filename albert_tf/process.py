@@ -20,9 +20,7 @@ from albert_tf.program import RESUME
 Handler = Callable[[int, FrameType | None], Any]
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that ask a command to end
-GRACE_SECONDS = (
-    3.0  # seconds that a command has after one of them, where it waits for something outside of Python
-)
+GRACE_SECONDS = 3.0  # of a command after one of them, where it waits for something outside of Python
 
 
 def end_in_order(status: int) -> None:

@@ -7,8 +7,6 @@ import copy
 import dataclasses
 import functools
 import hashlib
-import itertools
-import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -116,9 +114,10 @@ def split_off(
         if left[labels[name]]:
             left[labels[name]] -= 1
             chosen.add(name)
-    is_chosen = [unit in chosen for unit in units]
-    rest = itertools.compress(records, map(operator.not_, is_chosen))
-    return list(rest), list(itertools.compress(records, is_chosen))
+    rest, held_out = list[Any](), list[Any]()
+    for unit, record in zip(units, records, strict=True):
+        (held_out if unit in chosen else rest).append(record)
+    return rest, held_out
 
 
 def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, int]:

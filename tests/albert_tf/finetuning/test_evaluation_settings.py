@@ -1,7 +1,6 @@
 """What is held out, and the metric that tells the best step, from the command line to the run."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -72,14 +71,6 @@ def test_there_is_no_auc_of_three_labels(asked, tmp_path):
     file.write_text("text,kind\na boat,a\na bee,b\nbees,c\n")
     with pytest.raises(InputError, match="best_by='auc' is of two labels, and there are 3"):
         finetune(asked(tmp_path / "run", train=file, eval=file, evaluation={"best_by": "auc"}))
-
-
-def test_a_run_of_an_older_version_which_does_not_say_its_share_goes_on(asked, finetuned, tmp_path):
-    run = shutil.copytree(finetuned, tmp_path / "run")
-    recipe = json.loads((run / "recipe.json").read_text())
-    assert recipe.pop("eval_share") == 0.1
-    (run / "recipe.json").write_text(json.dumps(recipe))
-    finetune(asked(run))
 
 
 def test_the_flags():

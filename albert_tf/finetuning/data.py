@@ -62,7 +62,10 @@ def read_splits(
     """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
     Without a file to evaluate on a share of the others is held out.
-    FileNotFoundError where a file is missing; an InputError names file and line of what is not of the task.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      InputError: a line is not of the task, or there are too few records to hold some out.
     """
     if task.format.is_folder:
         assert folder is not None
@@ -81,7 +84,12 @@ def read_splits(
 def read_dev_sets(
     task: TaskSpec, folder: PathLike | None = None, file: Paths | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
-    """Labelled records to evaluate on, by the name of their set; errors as of `read_splits`."""
+    """Labelled records to evaluate on, by the name of their set.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      InputError: neither folder nor file is named, or both, or a line is not of the task.
+    """
     is_folder = task.format.is_folder
     if (folder is None) == (file is None) or (folder is not None and not is_folder):
         wanted = "--data with its folder, or --eval, one of them" if is_folder else "--eval"

@@ -48,10 +48,10 @@ class Finetuning(RunSettings):
     """Settings of a fine-tuning run, besides those of every run.
 
     Args:
-      task: a name in TASKS.
+      task: a name in TASK_SPECS.
       data: folder of a task whose original files are in one.
       train: files of any other task, or globs.
-      eval: files to evaluate on, likewise; None holds a share of `train` out.
+      eval: files or globs to evaluate on; None holds a share of `train` out.
       columns: of one's own table.
       sample_weight: weights in the loss of the rows of such a table, which has no column `id`.
       config: the network, where its weights are random.

@@ -192,12 +192,20 @@ def exit_report(
     step: int | None = None,
     batch_size: int = 32,
 ) -> Report:
-    """The table of each patience that a run's exits can have, and plots; arguments as of `evaluate_trained`.
+    """Metrics, layers and time of each patience that a run's exits can have, as a table and plots.
 
-    A patience of L - 1 and more is that of all layers, to which the speed-ups are, computed as runs without
-    exits are.
+    A patience of L - 1 and more computes all layers, as runs without exits do; the speed-ups compare with it.
 
-    Raises: as `evaluate_trained`; InputError if the run has no exits.
+    Args:
+      run: fine-tuned with early_exit.
+      folder: of labelled data, of a task whose original files are in one.
+      file: of labelled data, of any other task.
+      columns: of one's own table; None: those of the run.
+      step: of the checkpoint; None: the best.
+      batch_size: examples at a time.
+    Raises:
+      FileNotFoundError: the run, its vocabulary, its checkpoint or the data is missing.
+      InputError: the run has no exits, or the data is not of its task.
     """
     trained = load_finetuned(run, step, xla=False)
     check_patience(1, trained.entries.get("early_exit", False))

@@ -34,7 +34,7 @@ class TaskSpec:
     format: DataFormat
     metrics: Metrics  # of a model's task, records and their predictions: fractions or per cent by name
     metric_names: tuple[str, ...]  # of a set; the first decides on the best step
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `FinetunedKind.model_config`
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `FinetuningTask.model_config`
     trained_as: str | None = None  # the task of the runs that predict for this one; None: the same
 
     @property

@@ -253,7 +253,7 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
     check_memory(config, TRAINING)
     settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     sets = read_splits(
-        task, settings.data, settings.train, settings.eval, settings.columns, settings.eval_share
+        task, settings.data, settings.train, settings.eval, settings.columns, settings.evaluated_by.eval_share
     )
     recipe = settings.complete_recipe(recipe, sets.train)
     entries = settings.task_entries(recipe, sets.labelled, run)

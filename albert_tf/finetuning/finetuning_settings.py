@@ -118,8 +118,8 @@ class Finetuning(RunSettings):
             check_choice("threshold", self.threshold, [AUTO_THRESHOLD])
         elif self.threshold is not None:
             check_range("threshold", self.threshold, above=0, below=1)
-        if self.best_by is not None:
-            check_choice("best_by", self.best_by, self.entry.reported)
+        if (best_by := self.evaluated_by.best_by) is not None:
+            check_choice("best_by", best_by, self.entry.reported)
         if self.eval is not None and "eval_share" in self.evaluation:
             raise InputError("eval and eval_share: each says what is evaluated on, name one of them")
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
@@ -189,14 +189,9 @@ class Finetuning(RunSettings):
         return task
 
     @property
-    def eval_share(self) -> float:
-        """The share of `train` that is held out where `eval` is None."""
-        return EvaluationSettings(**self.evaluation).eval_share
-
-    @property
-    def best_by(self) -> str | None:
-        """The metric that tells the best step; None: that of the task."""
-        return EvaluationSettings(**self.evaluation).best_by
+    def evaluated_by(self) -> EvaluationSettings:
+        """The share that is held out, and the metric of the best step."""
+        return EvaluationSettings(**self.evaluation)
 
     def hyper_parameters(self, network: AlbertConfig | None = None) -> FinetuningRecipe:
         """The task's, with what is asked for; sequences are at most as long as a network has positions.
@@ -285,8 +280,8 @@ class Finetuning(RunSettings):
         """
         kind, questions = self.entry.kind, QuestionSettings(**self.questions)
         others = recipe.long_texts(questions.doc_stride).entries()
-        if self.best_by is not None:
-            others[BEST_KEY] = f"eval_{self.best_by}"
+        if (best_by := self.evaluated_by.best_by) is not None:
+            others[BEST_KEY] = f"eval_{best_by}"
         if recipe.pooling != FIRST:  # the default of the models, which task.json leaves out
             others["pooling"] = recipe.pooling
         if recipe.early_exit:
@@ -301,7 +296,7 @@ class Finetuning(RunSettings):
         assert not isinstance(threshold, str)
         settings = recipe.seq_length, self.columns, questions, threshold
         entries = task_entries(self.task, labelled, *settings, **others)
-        if self.best_by == "auc" and len(entries.get("labels", "01")) != 2:
+        if best_by == "auc" and len(entries.get("labels", "01")) != 2:
             raise InputError(f"best_by='auc' is of two labels, and there are {len(entries['labels'])}")
         return entries
 
@@ -345,5 +340,5 @@ class Finetuning(RunSettings):
             **{name: value[0] if value and len(value) == 1 else value for name, value in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
-            "eval_share": self.eval_share,
+            "eval_share": self.evaluated_by.eval_share,
         }

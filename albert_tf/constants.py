@@ -10,9 +10,6 @@ if TYPE_CHECKING:
 
 Tensors: TypeAlias = "Mapping[str, tf.Tensor]"
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 WORD_IDS = "input_word_ids"  # int32 [B, S]
 INPUT_MASK = "input_mask"  # int32 [B, S], 1 for tokens and 0 for padding
 TYPE_IDS = "input_type_ids"  # int32 [B, S], 0 for the first segment and 1 for the second

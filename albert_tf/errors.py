@@ -197,25 +197,15 @@ def make_object_check(needed: Mapping[str, Check], optional: Mapping[str, Check]
     return check
 
 
-def make_list_check(check_item: Check) -> Check:
-    """A check of each item of a list."""
+def make_list_check(*checks: Check) -> Check:
+    """A check of a list: one check is of each item, several are of as many items."""
 
     def check(name: str, value: Any) -> None:
         check_type(name, "list", value)
-        for number, item in enumerate(value):
-            check_item(f"{name}[{number}]", item)
-
-    return check
-
-
-def make_tuple_check(*checks: Check) -> Check:
-    """A check of a list of as many items, a check each."""
-
-    def check(name: str, value: Any) -> None:
-        check_type(name, "list", value)
-        if len(value) != len(checks):
-            raise InputError(f"{name}={shorten(value)} must have {len(checks)} items")
-        for number, (check_item, item) in enumerate(zip(checks, value, strict=True)):
+        each = checks * len(value) if len(checks) == 1 else checks
+        if len(value) != len(each):
+            raise InputError(f"{name}={shorten(value)} must have {len(each)} items")
+        for number, (check_item, item) in enumerate(zip(each, value, strict=True)):
             check_item(f"{name}[{number}]", item)
 
     return check

@@ -20,14 +20,14 @@ from albert_tf.program import RESUME
 Handler = Callable[[int, FrameType | None], Any]
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that ask a command to end
-PATIENCE = 3.0  # seconds that a command has after one of them, where it waits for something outside of Python
+GRACE_SECONDS = 3.0  # of a command after one of them, where it waits for something outside of Python
 
 
 def end_in_order(status: int) -> None:
     """Makes SIGTERM and SIGHUP raise Terminated with a status, so that the command cleans up as at Ctrl-C.
 
-    Python raises nothing while TensorFlow waits for input: a command that is still there after PATIENCE ends
-    with this status at once, and leaves hidden temporary folders, as one that is killed.
+    Python raises nothing while TensorFlow waits for input: a command that is still there after GRACE_SECONDS
+    ends with this status at once, and leaves hidden temporary folders, as one that is killed.
     """
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
@@ -35,7 +35,7 @@ def end_in_order(status: int) -> None:
 
     def end_at_last(number: signal.Signals) -> None:
         if number in ENDING:
-            time.sleep(PATIENCE)
+            time.sleep(GRACE_SECONDS)
             if signal.getsignal(number) is end:
                 exit_now(status, f"stopped by {number.name}")
 
@@ -104,7 +104,7 @@ class PreemptionNotice(contextlib.ExitStack):
     """While entered, the first SIGTERM, SIGHUP or Ctrl-C only sets `given`; they do no more.
 
     The program looks at it after each call of TensorFlow. Where one waits for input, and does not end in
-    PATIENCE after SIGTERM or SIGHUP, the process ends.
+    GRACE_SECONDS after SIGTERM or SIGHUP, the process ends.
 
     Args:
       is_waiting: whether a call waits for input; called in a thread.
@@ -132,7 +132,7 @@ class PreemptionNotice(contextlib.ExitStack):
         while number in ENDING and not self._is_over.wait(0.1):
             if not self._is_waiting():
                 since = time.monotonic()
-            elif time.monotonic() - since > PATIENCE and self._save():
+            elif time.monotonic() - since > GRACE_SECONDS and self._save():
                 exit_now(RESUME, f"stopped by {number.name}, waiting for input; all updates are saved")
 
     def stopped(self, where: str) -> BaseException:

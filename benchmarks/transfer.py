@@ -28,10 +28,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
 
 from albert_tf.constants import POOLINGS
-from albert_tf.finetuning.finetune import SUMMARY_FILE, finetune, finetune_runs
+from albert_tf.finetuning.finetune import finetune, finetune_runs
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.reports import best_figures
-from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.runs.run_directory import SUMMARY_FILE, RunDirectory
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.glue import read_glue_split

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,23 +31,30 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parameters = kinds.add_parser("parameters", help="a table of the presets' parameters")
     against = "a preset or JSON file: how many times as many it has, in a last column"
     parameters.add_argument("--against", metavar="CONFIG", help=against)
+    parameters.set_defaults(analyse=_parameters)
     curve = kinds.add_parser("curve", help="the learning curve of a run")
     curve.add_argument("--run", required=True, help="run directory")
     curve.add_argument("--output", help="picture to write, .png, .svg or .pdf (curve.png of the run)")
+    curve.set_defaults(analyse=_curve)
     layers = kinds.add_parser("layers", help="how far each layer moves the hidden states of tokens")
-    _text_flags(layers, max_texts=256)
+    _text_flags(layers, _layers, max_texts=256)
     layers.add_argument("--against", metavar="RUN", help="another run, to be drawn beside it")
-    _text_flags(kinds.add_parser("attention", help="the attention of each head, on a few texts"), max_texts=4)
-    exits = kinds.add_parser("exits", help="metrics, layers and time of a run with --early_exit by patience")
+    attention = kinds.add_parser("attention", help="the attention of each head, on a few texts")
+    _text_flags(attention, _attention, max_texts=4)
+    exits = kinds.add_parser("exits", help="metrics, layers and time of a run whose texts may leave early")
     exits.add_argument("--run", required=True, help=shared.RUN_HELP)
     exits.add_argument("--data", metavar="DIR", help=shared.DATA_HELP)
     exits.add_argument("--eval", metavar="FILE", help="a file with labels (of all other tasks)")
     shared.column_flags(exits, " (as the run was trained)")
     exits.add_argument("--output", required=True, metavar="FOLDER", help="new folder for the table and plots")
     shared.checkpoint_flags(exits)
+    exits.set_defaults(analyse=_exits)
 
 
-def _text_flags(parser: argparse.ArgumentParser, max_texts: int) -> None:
+def _text_flags(
+    parser: argparse.ArgumentParser, analyse: Callable[[argparse.Namespace], None], max_texts: int
+) -> None:
+    parser.set_defaults(analyse=analyse)
     parser.add_argument("--run", required=True, help=shared.RUN_HELP)
     parser.add_argument("--step", type=int, help=shared.STEP_HELP)
     shared.paths_flag(parser, "--input", "text files, a text a line")
@@ -59,14 +66,7 @@ def _text_flags(parser: argparse.ArgumentParser, max_texts: int) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Prints a table, or writes files and prints their path."""
-    kinds = {
-        "parameters": _parameters,
-        "curve": _curve,
-        "layers": _layers,
-        "attention": _attention,
-        "exits": _exits,
-    }
-    kinds[flags.analysis](flags)
+    flags.analyse(flags)
 
 
 def _parameters(flags: argparse.Namespace) -> None:
@@ -100,8 +100,8 @@ def _exits(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.reports import exit_report
         from albert_tf.report_folder import write_report
     run = shared.run_named(flags.run)
-    options = {name: getattr(flags, name) for name in ("step", "batch_size")}
-    report = exit_report(run, flags.data, flags.eval, columns=shared.provided_columns(flags), **options)
+    options = {"step": flags.step, "batch_size": flags.batch_size, "columns": shared.provided_columns(flags)}
+    report = exit_report(run, flags.data, flags.eval, **options)
     print("\n".join(report.tables[0].text()))
     print(write_report(Path(flags.output), f"Early exit of {run}", report))
 
@@ -109,9 +109,7 @@ def _exits(flags: argparse.Namespace) -> None:
 def _layers(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.analysis.hidden_states import layer_changes, write_layers
-    runs = {flags.run: shared.run_named(flags.run)}
-    if flags.against is not None:
-        runs[flags.against] = shared.run_named(flags.against)
+    runs = {name: shared.run_named(name) for name in (flags.run, flags.against) if name is not None}
     changes = {}
     for name, run in runs.items():
         batches, _ = _inputs(flags, run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from albert_tf.cli import flags as shared
-from albert_tf.cli.flags import check_report, give_report, report_flag
 from albert_tf.errors import InputError
 from albert_tf.io import dump_json
 from albert_tf.process import quiet_start
@@ -14,7 +13,7 @@ from albert_tf.recipes import ExampleSettings
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
 _OF_PRETRAINED = ("seq_length", "masked_lm_prob", "max_ngram", "max_examples", "passes")
-_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label", "json", "report", "patience")
+_OF_FINETUNED = ("data", "eval", "text", "text_pair", "label", "json", "report", *shared.EXIT_FLAGS)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +31,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.column_flags(finetuned, " (as the run was trained)")
     everything = "print all figures and tables instead of the official figures"
     finetuned.add_argument("--json", action="store_true", default=None, help=everything)
-    shared.patience_flag(finetuned)
-    report_flag(finetuned)
+    shared.exit_flags(finetuned)
+    shared.report_flag(finetuned)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -48,15 +47,15 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.evaluation import evaluate_trained
 
         shared.check_unused(flags, ("input", *_OF_PRETRAINED), f"{flags.run}, which is fine-tuned")
-        check_report(flags)
-        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla", "patience")}
-        options["columns"] = shared.provided_columns(flags)
-        found = evaluate_trained(flags.run, flags.data, flags.eval, **options)
+        shared.check_report(flags)
+        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla", *shared.EXIT_FLAGS)}
+        columns = shared.provided_columns(flags)
+        found = evaluate_trained(flags.run, flags.data, flags.eval, columns=columns, **options)
         report = found.report(flags.run)
         content = report.content()  # in which what is undefined is null
         figures = content if flags.json else {name: content[name] for name in found.figures}
         data = flags.data or ", ".join(flags.eval)
-        give_report(report, flags.report, f"Evaluation of {flags.run} on {data}")
+        shared.give_report(report, flags.report, f"Evaluation of {flags.run} on {data}")
     else:
         from albert_tf.pretraining.evaluation import evaluate_run
 

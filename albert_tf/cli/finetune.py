@@ -9,7 +9,6 @@ from typing import Any
 from absl import logging
 
 from albert_tf.cli import flags as shared
-from albert_tf.cli.flags import check_report, give_report, report_flag
 from albert_tf.config import PRESETS
 from albert_tf.constants import WORDS
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, EvaluationSettings, FinetuningRecipe
@@ -17,16 +16,13 @@ from albert_tf.process import quiet_start
 from albert_tf.recipes import QuestionSettings
 from albert_tf.training.compute_settings import LoopSettings
 
-# Hyper-parameters whose defaults are the same everywhere.
-_ALIKE = {"class_weight", "label_smoothing", "long", "window_pooling", "early_exit", "exit_threshold"}
-
-# What the help says of hyper-parameters that are not given.
+# What the help says of hyper-parameters that are not given, where these differ from task to task.
 OWN = {
     name: "default: the paper's, for its tasks"
     if x is None
     else f"default: {x}; for tasks of the paper, its value"
     for name, x in vars(FINETUNING_RECIPES["classification"]).items()
-    if name not in _ALIKE
+    if any(getattr(recipe, name) != x for recipe in FINETUNING_RECIPES.values())
 }
 
 SUMMARY = "train a model of labelled data, or resume"
@@ -50,7 +46,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--words", choices=WORDS, help=f"{words} (punctuation)")
     add("--runs", type=int, help="train so many times, with a seed each, and sum up")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
-    report_flag(parser)
+    shared.report_flag(parser)
     shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
     parser.epilog = shared.METRICS_HELP
 
@@ -84,7 +80,7 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.finetuned_model import load_finetuned
         from albert_tf.finetuning.finetuning_settings import Finetuning
     settings = Finetuning(**provided_settings(flags), words=flags.words)
-    check_report(flags)
+    shared.check_report(flags)
     run = flags.output
     if flags.runs is None:
         dev = finetune(settings)
@@ -94,7 +90,7 @@ def run(flags: argparse.Namespace) -> None:
     if dev:
         found = evaluation(load_finetuned(run, xla=settings.execution.xla), dev)
         data = flags.data or ", ".join(flags.eval or ["what is held out of " + ", ".join(flags.train)])
-        give_report(found.report(run), flags.report, f"Evaluation of {run} on {data}")
+        shared.give_report(found.report(run), flags.report, f"Evaluation of {run} on {data}")
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
     export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]
     for words in (predict, export):

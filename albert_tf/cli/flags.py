@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from absl import logging
 
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.constants import PRECISIONS
 from albert_tf.errors import InputError
 from albert_tf.io import check_new
 from albert_tf.settings import flat_fields
@@ -21,6 +20,7 @@ from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 
 if TYPE_CHECKING:
+    from albert_tf.report import Report
     from albert_tf.runs.run_directory import RunDirectory
     from albert_tf.tasks.columns import Columns
 
@@ -73,9 +73,8 @@ def run_flags(parser: argparse.ArgumentParser, loop: Mapping[str, str] | None = 
 
 def provided_run(flags: argparse.Namespace) -> dict[str, Any]:
     """Settings of a training that the command line names, by the fields of RunSettings."""
-    values = {name: getattr(flags, name) for name in ("output", "init_from", "seed")}
     return {
-        **values,
+        **{name: getattr(flags, name) for name in ("output", "init_from", "seed")},
         "execution": ComputeConfig(**provided(flags, ComputeConfig)),
         "command": flags.command_line,
     }
@@ -103,17 +102,13 @@ def checkpoint_flags(parser: Flags) -> None:
     parser.set_defaults(deterministic=False, xla=None)
 
 
-def patience_flag(parser: Flags) -> None:
-    """The layers that must agree before an example leaves the network."""
-    leaves = (
-        "of a run with --early_exit: an example leaves once so many layers in a row agree with the one before"
-    )
-    parser.add_argument("--patience", type=int, metavar="N", help=f"{leaves} (all layers)")
+EXIT_FLAGS = ("patience",)
 
 
-def precision_flag(parser: Flags) -> None:
-    """`--precision`, of a run's network."""
-    parser.add_argument("--precision", choices=PRECISIONS, help="of the computation (float32)")
+def exit_flags(parser: Flags) -> None:
+    """The layers that must agree before an example leaves the network: the flags of EXIT_FLAGS."""
+    leaves = "an example leaves once so many layers in a row agree with the one before (all layers)"
+    parser.add_argument("--patience", type=int, metavar="N", help=f"of a run with --early_exit: {leaves}")
 
 
 def run_named(name: str) -> RunDirectory:
@@ -207,10 +202,6 @@ def _argument_texts(kind: type) -> dict[str, str]:
     section = (inspect.getdoc(kind) or "").partition("Args:\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
-
-
-if TYPE_CHECKING:
-    from albert_tf.report import Report
 
 
 def report_flag(parser: Flags) -> None:

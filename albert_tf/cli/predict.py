@@ -12,12 +12,15 @@ from pathlib import Path
 from absl import logging
 
 from albert_tf.cli import flags as shared
+from albert_tf.constants import PRECISIONS
 from albert_tf.errors import InputError
 from albert_tf.process import quiet_start
 
 SUMMARY = "predictions of a fine-tuned run"
 
-INPUT, OUTPUT = ("-", "/dev/stdin"), ("-", "/dev/stdout")  # which are standard input and output
+STDIN, STDOUT = ("-", "/dev/stdin"), ("-", "/dev/stdout")
+_OF_ONE_RUN = ["task", "step", "prediction_column", "score_column", "probabilities", "top_k", "precision"]
+_OF_ONE_RUN += shared.EXIT_FLAGS
 TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")  # of tables
 
 
@@ -47,8 +50,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     top_k = "write K labels and their probabilities: the predicted one, then the likeliest others"
     add("--top_k", type=int, metavar="K", help=top_k)
     shared.checkpoint_flags(parser)
-    shared.patience_flag(parser)
-    shared.precision_flag(parser)
+    shared.exit_flags(parser)
+    add("--precision", choices=PRECISIONS, help="of the computation (float32)")
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -56,9 +59,8 @@ def run(flags: argparse.Namespace) -> None:
     if flags.submission is None:
         _single("run", flags.run, "without --submission there is")
     else:
-        columns = ("text", "text_pair", "label", "prediction_column", "score_column", "probabilities")
-        others = ("top_k", "input_format", "patience", "precision")
-        shared.check_unused(flags, ("task", "step", *columns, *others), "--submission")
+        columns = ("text", "text_pair", "label", "input_format")
+        shared.check_unused(flags, (*_OF_ONE_RUN, *columns), "--submission")
     with quiet_start():
         import tensorflow as tf
 
@@ -71,11 +73,10 @@ def run(flags: argparse.Namespace) -> None:
         submit(runs, glue, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    names = ("task", "prediction_column", "score_column", "probabilities", "top_k", "step", "batch_size")
-    given = {name: getattr(flags, name) for name in (*names, "xla", "patience", "precision")}
+    given = {name: getattr(flags, name) for name in (*_OF_ONE_RUN, "batch_size", "xla")}
     options = {name: value for name, value in given.items() if value is not None}
-    output = sys.stdout.buffer if flags.output in OUTPUT else flags.output
-    is_there = flags.output not in OUTPUT and Path(flags.output).is_file()
+    output = sys.stdout.buffer if flags.output in STDOUT else flags.output
+    is_there = flags.output not in STDOUT and Path(flags.output).is_file()
     with _input_files(flags.input, flags.input_format) as source:
         written = predict(runs[0], source, output, columns=shared.provided_columns(flags), **options)
     if written:
@@ -86,7 +87,7 @@ def run(flags: argparse.Namespace) -> None:
 @contextlib.contextmanager
 def _input_files(names: Sequence[str], table_format: str | None) -> Iterator[Sequence[str]]:
     """The paths of files to read; standard input is one as long as the block runs, and errors name it so."""
-    if not {*INPUT} & {*names}:
+    if not {*STDIN} & {*names}:
         if table_format is not None:
             problem = f"`input_format`: of no use to {names[0]}, whose ending is its format"
             raise InputError(f"{problem}: leave it out")

@@ -31,7 +31,6 @@ from albert_tf.errors import (
     make_check,
     make_list_check,
     make_object_check,
-    make_tuple_check,
 )
 from albert_tf.io import dump_json, parse_json
 from albert_tf.settings import defaults
@@ -77,14 +76,14 @@ _OF_EXAMPLES = {"seq_length", "max_predictions", "dupe_factor"}
 
 # What is read of settings, and not only compared with those of a command.
 check_settings = make_object_check(
-    {"files": make_list_check(make_tuple_check(make_check("str"), check_count))},
+    {"files": make_list_check(make_list_check(make_check("str"), check_count))},
     {"identities": check_identities},
 )
 _check_shard = make_object_check(
     dict.fromkeys(("documents", "sentences", "tokens", "dropped_duplicate"), check_count),
     dict.fromkeys((BYTES_FEATURE, "examples"), check_count),
 )
-_check_slices = make_tuple_check(check_count, check_count)
+_check_slices = make_list_check(check_count, check_count)
 
 
 def check_spill(name: str, value: Any) -> None:

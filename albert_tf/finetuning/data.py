@@ -1,4 +1,4 @@
-"""Labelled data of a run: read, divided, encoded; and weights of its classes."""
+"""Labelled data of a run: read, divided, encoded, compared with those it began with; weights of classes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ import copy
 import dataclasses
 import functools
 import hashlib
-import itertools
-import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf.constants import WEIGHTS
+from albert_tf.constants import FIRST, WEIGHTS
 from albert_tf.conversion.init_from import InitFrom
+from albert_tf.data.dataset import from_data_service
 from albert_tf.errors import InputError, check_choice
+from albert_tf.finetuning.finetuned_model import lengths_to_compile
 from albert_tf.finetuning.finetuning_recipes import EvaluationSettings, FinetuningRecipe
+from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import TaskSpec
 from albert_tf.io import PathLike
-from albert_tf.runs.run_directory import VOCABULARY_KEY, RunDirectory
+from albert_tf.models.memory import TRAINING, check_memory
+from albert_tf.runs.run_directory import CHOSEN, VOCABULARY_KEY, RunContents, RunDirectory
+from albert_tf.settings import flatten_record
+from albert_tf.tasks.batches import batches_per_epoch, task_batches
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TokenizedExamples, same_label
 from albert_tf.tasks.formats import DEV, TRAIN, Records
@@ -29,6 +34,8 @@ from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import Examples, FinetuningTask, TaskConfig
 from albert_tf.text.files import Paths, path_list
 from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.training.compute_settings import ComputeConfig
+from albert_tf.training.distribution import DistributedBatches, distribute_batches
 
 
 class Splits(NamedTuple):
@@ -55,7 +62,10 @@ def read_splits(
     """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
 
     Without a file to evaluate on a share of the others is held out.
-    FileNotFoundError where a file is missing; an InputError names file and line of what is not of the task.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      InputError: a line is not of the task, or there are too few records to hold some out.
     """
     if task.format.is_folder:
         assert folder is not None
@@ -74,7 +84,12 @@ def read_splits(
 def read_dev_sets(
     task: TaskSpec, folder: PathLike | None = None, file: Paths | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
-    """Labelled records to evaluate on, by the name of their set; errors as of `read_splits`."""
+    """Labelled records to evaluate on, by the name of their set.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      InputError: neither folder nor file is named, or both, or a line is not of the task.
+    """
     is_folder = task.format.is_folder
     if (folder is None) == (file is None) or (folder is not None and not is_folder):
         wanted = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
@@ -107,9 +122,10 @@ def split_off(
         if left[labels[name]]:
             left[labels[name]] -= 1
             chosen.add(name)
-    is_chosen = [unit in chosen for unit in units]
-    rest = itertools.compress(records, map(operator.not_, is_chosen))
-    return list(rest), list(itertools.compress(records, is_chosen))
+    rest, held_out = list[Any](), list[Any]()
+    for unit, record in zip(units, records, strict=True):
+        (held_out if unit in chosen else rest).append(record)
+    return rest, held_out
 
 
 def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, int]:
@@ -126,7 +142,7 @@ def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, 
 
 
 class EncodedSplits(NamedTuple):
-    """The examples of a run as a model reads them."""
+    """The examples of a task as a model reads them."""
 
     task: TaskSpec
     kind: FinetuningTask
@@ -148,6 +164,24 @@ class EncodedSplits(NamedTuple):
             "eval_sha256": digests(self.sets.dev),
             VOCABULARY_KEY: self.vocabulary,
         }
+
+    def note(self) -> str:
+        """What a run says of its examples as it begins."""
+        examples, held_out = len(self.sets.train), self.sets.held_out
+        windows = f" in {len(self.rows)} windows" if len(self.rows) > examples else ""
+        return f"; {examples} examples{windows}" + (f"; held out: {held_out}" if held_out else "")
+
+    def training_batches(
+        self, recipe: FinetuningRecipe, execution: ComputeConfig, seed: int
+    ) -> DistributedBatches:
+        """The batches to train on, without end, for the current strategy."""
+        lengths = lengths_to_compile(recipe.seq_length, execution.xla)
+
+        def batches(count: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
+            dataset = task_batches(self.rows, recipe.seq_length, count, lengths, seed, input_context=part)
+            return from_data_service(dataset, execution.data_service)
+
+        return distribute_batches(tf.distribute.get_strategy(), batches, recipe.batch_size)
 
 
 def encode_splits(
@@ -192,16 +226,51 @@ def _digest(records: Records) -> str:
     return digest.hexdigest()
 
 
-def check_same_data(run: RunDirectory, record: Mapping[str, Any]) -> None:
-    """InputError if a run was begun with other examples than recipe.json would now record.
+class PreparedRun(NamedTuple):
+    """What a run learns, by which hyper-parameters, and its files."""
 
-    Runs of older versions say nothing of the examples to evaluate on.
+    recipe: FinetuningRecipe
+    data: EncodedSplits
+    contents: RunContents
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """The number of batches that show every example once."""
+        return batches_per_epoch(self.data.rows, self.recipe.batch_size)
+
+
+def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> PreparedRun:
+    """Reads and tokenises the data of a run, and compares it with the run that is there; nothing is written.
+
+    Raises:
+      InputError: a file, a length or a batch is impossible, or the run was begun with other settings or data.
+      FileNotFoundError: a file is missing.
     """
-    for name in ("data_sha256", "eval_examples", "eval_sha256"):
-        if run.recipe.get(name, record[name]) != record[name]:
-            given = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
-            files = " and ".join(path for paths in given for path in path_list(paths))
-            raise InputError(f"{run} began with other examples than {files}: name those, or another --output")
+    task, recipe = settings.entry, settings.hyper_parameters(start.config)
+    config = recipe.network(start.config)
+    if task.kind.is_pooled and recipe.pooling == FIRST:  # whose head reads the pooled output
+        config = config.with_pooler()
+    check_memory(config, TRAINING)
+    settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
+    sets = read_splits(
+        task, settings.data, settings.train, settings.eval, settings.columns, settings.evaluated_by.eval_share
+    )
+    recipe = settings.complete_recipe(recipe, sets.train)
+    entries = settings.task_entries(recipe, sets.labelled, run)
+    data = encode_splits(task, entries, sets, start, settings.sample_weight)
+    recipe = settings.in_steps(recipe, len(data.rows), run)
+    record = {**flatten_record(recipe), **settings.record(run), **data.record()}
+    if run.is_begun:
+        settings.check_begun(run, {**config.to_dict(), **entries, **start.tokenizer, **record})
+        for name in ("data_sha256", "eval_examples", "eval_sha256"):
+            if run.recipe.get(name) != record[name]:
+                given = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
+                files = " and ".join(path for paths in given for path in path_list(paths))
+                raise InputError(
+                    f"{run} began with other examples than {files}: name those, or another --output"
+                )
+        record |= {name: run.recipe[name] for name in {CHOSEN} & run.recipe.keys()}
+    return PreparedRun(recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record))
 
 
 def training_kind(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTask:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -74,15 +74,20 @@ def cosine_distance(student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:
     return 1.0 - tf.reduce_sum(tf.multiply(*directions), axis=-1)
 
 
+# A function from a batch to the outputs of a teacher.
+Teacher = Callable[[Tensors], dict[str, tf.Tensor]]
+
+
 class TeacherLoss(NamedTuple):
     """One term against a teacher."""
 
-    losses: Callable[[Tensors, Tensors], tf.Tensor]  # [...] of the outputs of student and teacher
+    output: str  # of both networks that is compared
+    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # [...] of that of student and teacher
     weights: Callable[[Tensors], tf.Tensor]  # float32 [...] of a batch
 
 
-# The loss against soft labels by kind of task.
-SOFT_LABELS: dict[type[FinetuningTask], Callable[[tf.Tensor, tf.Tensor, float], tf.Tensor]] = {
+# The loss against soft labels by kind of task: of the logits of student and teacher, and a temperature.
+SOFT_LABELS: dict[type[FinetuningTask], Callable[..., tf.Tensor]] = {
     Classification: softmax_divergence,
     MultiLabel: sigmoid_divergence,
     Regression: squared_difference,
@@ -96,37 +101,26 @@ def pretraining_loss_sums(own: LossFn, teacher: Teacher, targets: SoftTargets) -
     Note: `soft` is the mean over the masked tokens, whose logits alone are computed (their code's
       `restrict_ce_to_mask`, which is off there by default).
     """
-
-    def soft(student: Tensors, taught: Tensors) -> tf.Tensor:
-        return softmax_divergence(student["mlm_logits"], taught["mlm_logits"], targets.temperature)
-
-    def cosine(student: Tensors, taught: Tensors) -> tf.Tensor:
-        return cosine_distance(student["sequence_output"], taught["sequence_output"])
-
-    added = {"soft": TeacherLoss(soft, lambda batch: batch[MLM_WEIGHTS])}
+    soft = functools.partial(softmax_divergence, temperature=targets.temperature)
+    added = {"soft": TeacherLoss("mlm_logits", soft, lambda batch: batch[MLM_WEIGHTS])}
     if targets.cosine_weight:
-        added["cosine"] = TeacherLoss(cosine, lambda batch: tf.cast(batch[INPUT_MASK], tf.float32))
+        added["cosine"] = TeacherLoss(
+            "sequence_output", cosine_distance, lambda batch: tf.cast(batch[INPUT_MASK], tf.float32)
+        )
     factors = {"mlm": targets.mlm_weight, "soft": targets.soft_weight, "cosine": targets.cosine_weight}
     return _with_terms(own, teacher, added, factors)
 
 
 def task_loss_sums(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
     """The objective of fine-tuning for a kind in SOFT_LABELS, and the term `soft`."""
-    own, divergence = kind.objective(), SOFT_LABELS[type(kind)]
-    (labels,) = kind.losses.values()
-
-    def soft(student: Tensors, taught: Tensors) -> tf.Tensor:
-        return divergence(student["logits"], taught["logits"], targets.temperature)
-
+    own, (labels,) = kind.objective(), kind.losses.values()
+    soft = functools.partial(SOFT_LABELS[type(kind)], temperature=targets.temperature)
     factors = {"soft": targets.soft_weight, **dict.fromkeys(own.names, targets.label_weight)}
-    return _with_terms(own, teacher, {"soft": TeacherLoss(soft, labels.weights)}, factors)
+    return _with_terms(own, teacher, {"soft": TeacherLoss("logits", soft, labels.weights)}, factors)
 
 
 def _with_terms(
-    own: LossFn,
-    teacher: Teacher,
-    added: Mapping[str, TeacherLoss],
-    factors: Mapping[str, float],
+    own: LossFn, teacher: Teacher, added: Mapping[str, TeacherLoss], factors: Mapping[str, float]
 ) -> LossFn:
     """An objective with further terms, whose teacher is called once a batch."""
 
@@ -134,7 +128,7 @@ def _with_terms(
         taught, found = teacher(batch), own.terms(outputs, batch)
         for name, loss in added.items():
             weights = loss.weights(batch)
-            total = tf.reduce_sum(weights * loss.losses(outputs, taught))
+            total = tf.reduce_sum(weights * loss.losses(outputs[loss.output], taught[loss.output]))
             found[name] = LossSum(total, tf.constant(np.nan), tf.reduce_sum(weights))
         return found
 
@@ -142,10 +136,6 @@ def _with_terms(
         return own.weights(batch) | {name: tf.reduce_sum(x.weights(batch)) for name, x in added.items()}
 
     return LossFn((*own.names, *added), terms, weights, factors)
-
-
-# A function from a batch to the outputs of a teacher.
-Teacher = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 
 def read_teacher(run: RunDirectory, execution: ComputeConfig, labels: Sequence[str] = ()) -> Teacher:
@@ -170,19 +160,13 @@ def read_teacher(run: RunDirectory, execution: ComputeConfig, labels: Sequence[s
     model = build_model(stored.config, stored.task, stored.read, **options)
     check_finite(model, run)
 
-    def teacher(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def teacher(batch: Tensors) -> dict[str, tf.Tensor]:
         outputs = model(batch, training=False)
         if order:
             outputs = {**outputs, "logits": tf.gather(outputs["logits"], order, axis=-1)}
         return {name: tf.stop_gradient(x) for name, x in outputs.items() if isinstance(x, tf.Tensor)}
 
     return teacher
-
-
-def teacher_record(run: RunDirectory) -> dict[str, Any]:
-    """The entries `teacher` and `teacher_sha256` of recipe.json; a resumed run must have the same weights."""
-    digest = provenance_record({}, run.path)["init_from_sha256"]
-    return {"teacher": run.path, "teacher_sha256": digest}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -207,14 +191,14 @@ class TaskDistillation(Finetuning):
       targets: the weights of the losses.
     """
 
+    learns_exits: ClassVar[bool] = False
+
     teacher: PathLike
     targets: SoftLabels = dataclasses.field(default_factory=SoftLabels)
 
     def _check_start(self) -> None:
         if self.init_from is None and self.config is None and self.num_hidden_layers is None:
             raise InputError("the student's network is missing: name it by `config`, or a run by `init_from`")
-        if self.recipe.get("early_exit"):
-            raise InputError("early_exit: a student learns the teacher's last layer alone: leave it out")
 
 
 Settings = TypeVar("Settings", Distillation, TaskDistillation)
@@ -232,7 +216,7 @@ def distill(settings: Distillation, report: LogLine = logging.info) -> None:
     """
     lowercase, strip_accents = settings.lowercase, settings.strip_accents
     tokenizer = {"lowercase": lowercase, "strip_accents": strip_accents}
-    teacher, vocabulary = _opened(settings.teacher, settings.vocabulary, tokenizer)
+    teacher, vocabulary = _open_teacher(settings.teacher, settings.vocabulary, tokenizer)
     if teacher.task["model"] != "pretrainer":
         raise InputError(f"{teacher} has no head for masked tokens: name a pre-trained `teacher`, or `task`")
     pieces = len(open_tokenizer(vocabulary).vocabulary)
@@ -247,8 +231,7 @@ def distill(settings: Distillation, report: LogLine = logging.info) -> None:
             f"hidden_size={config.hidden_size} and {teacher.config.hidden_size} of {teacher} differ, so "
             "that their states have no cosine: set cosine_weight=0"
         )
-    _check_positions(teacher, config, settings.recipe.examples.seq_length)
-    settings = _started(_recorded(settings, teacher), teacher, config, report)
+    settings = _with_teacher(settings, teacher, config, settings.recipe.examples.seq_length, report)
     taught_by = functools.cache(lambda: read_teacher(teacher, settings.execution))
     pretrain(settings, report, lambda own: pretraining_loss_sums(own, taught_by(), settings.targets))
 
@@ -272,14 +255,12 @@ def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> 
         asked, tokenizer = asked or origin.vocabulary, {**origin.tokenizer, **tokenizer}
         config = config or origin.config
     assert config is not None
-    teacher, vocabulary = _opened(settings.teacher, asked, tokenizer)
+    teacher, vocabulary = _open_teacher(settings.teacher, asked, tokenizer)
     if (there := run_task(teacher.task, teacher)) != settings.task:
         raise InputError(f"{teacher} is fine-tuned for {there} and not for {settings.task}")
-    _check_positions(teacher, config, settings.hyper_parameters(config).seq_length)
-    if settings.config is not None:
-        config = config.replace(vocab_size=teacher.config.vocab_size)
-        settings = _started(settings, teacher, config, report)
-    settings = _recorded(settings, teacher)
+    seq_length = settings.hyper_parameters(config).seq_length
+    config = config.replace(vocab_size=teacher.config.vocab_size)
+    settings = _with_teacher(settings, teacher, config, seq_length, report)
     settings = dataclasses.replace(settings, vocabulary=vocabulary, tokenizer=teacher.tokenizer)
 
     def objective(kind: FinetuningTask) -> LossFn:
@@ -288,7 +269,7 @@ def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> 
     finetune(settings, report, objective)
 
 
-def _opened(
+def _open_teacher(
     teacher: PathLike, vocabulary: PathLike | None, tokenizer: Mapping[str, bool]
 ) -> tuple[RunDirectory, Path]:
     """The teacher's run and its vocabulary; an InputError if the student is to have another one."""
@@ -296,26 +277,25 @@ def _opened(
     return run, init_from_run(run, vocabulary, tokenizer).vocabulary
 
 
-def _check_positions(teacher: RunDirectory, config: AlbertConfig, seq_length: int) -> None:
-    """InputError if a student asks for longer sequences than the teacher can read."""
+def _with_teacher(
+    settings: Settings, teacher: RunDirectory, config: AlbertConfig, seq_length: int, report: LogLine
+) -> Settings:
+    """The settings of a student, which begins with the teacher's layers if its widths are the same.
+
+    recipe.json names the teacher, whose weights a resumed run must find again.
+
+    Raises:
+      InputError: the student has longer sequences than the teacher can read.
+    """
     remedy, most = f"{teacher} has no more positions", teacher.config.max_position_embeddings
     teacher.config.check_length(seq_length, remedy)
     check_range("max_position_embeddings", config.max_position_embeddings, at_most=most, remedy=remedy)
-
-
-def _recorded(settings: Settings, teacher: RunDirectory) -> Settings:
-    """The settings with the entries of recipe.json about the teacher."""
-    entries = {**teacher_record(teacher), **flatten_record(settings.targets)}
-    return dataclasses.replace(settings, entries=entries)
-
-
-def _started(settings: Settings, teacher: RunDirectory, config: AlbertConfig, report: LogLine) -> Settings:
-    """The settings of a student that begins with the teacher's layers, if its widths are the same."""
-    if settings.init_from is not None:
-        return settings
-    differing = config_differences(teacher.config, config)
-    if not differing:
-        return dataclasses.replace(settings, init_from=settings.teacher)
-    if not RunDirectory(settings.output).steps():
-        report(f"weights at random, since {teacher} is of another network: {'; '.join(differing)}")
-    return settings
+    digest = provenance_record({}, teacher.path)["init_from_sha256"]
+    entries = {"teacher": teacher.path, "teacher_sha256": digest, **flatten_record(settings.targets)}
+    init_from = settings.init_from
+    if init_from is None:
+        differing = config_differences(teacher.config, config)
+        init_from = None if differing else settings.teacher
+        if differing and not RunDirectory(settings.output).steps():
+            report(f"weights at random, since {teacher} is of another network: {'; '.join(differing)}")
+    return dataclasses.replace(settings, init_from=init_from, entries=entries)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import collections
+import statistics
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS
 from albert_tf.errors import join_words, shorten
-from albert_tf.finetuning.data import Splits, read_dev_sets
+from albert_tf.finetuning.data import PreparedRun, Splits, read_dev_sets
 from albert_tf.finetuning.finetuned_model import (
     FinetunedModel,
     Predictions,
@@ -22,10 +24,10 @@ from albert_tf.finetuning.task_table import TaskSpec, set_metrics
 from albert_tf.io import PathLike
 from albert_tf.models.early_exit import check_patience
 from albert_tf.report import LINES, Report, ReportTable
-from albert_tf.runs.run_directory import BEST_KEY, RunDirectory
+from albert_tf.runs.run_directory import BEST_KEY, RunDirectory, best_by, rank
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import TextRecord, label_of, scores, tags_of
+from albert_tf.tasks.examples import TextRecord, label_of, scores, tags_of, truncation_report
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.metrics import find_scheme
 from albert_tf.tasks.regression import Regression
@@ -96,10 +98,47 @@ def glued_words(kind: FinetuningTask, records: Records) -> list[str]:
     return [f"warning: {found}: if they were split at spaces alone, give words={SPACE_WORDS!r}"]
 
 
+def data_lines(prepared: PreparedRun) -> list[str]:
+    """Lines about the examples of a new run: what they are, and what of them its model does not see."""
+    data = prepared.data
+    return [
+        *describe_data(data.task, data.sets),
+        *glued_words(data.kind, data.sets.train),
+        *truncation_report(data.rows, data.kind.seq_length, prepared.contents.task.get("long")),
+    ]
+
+
 def best_figures(run: RunDirectory) -> Mapping[str, float | None]:
     """The step that `load` takes of a run, and the metrics of its evaluation."""
     step = run.default_step()
     return {"step": step, **run.evaluation(step)}
+
+
+def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
+    """The content of summary.json: metrics of the best steps of runs by name, mean, median and spread."""
+    order = best_by(next(iter(runs.values())).task[BEST_KEY])
+    metric, sign = order.metric.removeprefix("eval_"), 1 if order.is_highest else -1
+    by_run = {name: best_figures(run) for name, run in runs.items()}
+    known: dict[str, list[float]] = {}
+    for found in by_run.values():
+        for name, value in found.items():
+            if name != "step" and value is not None:
+                known.setdefault(name, []).append(value)
+    ranks = {
+        name: rank(sign * value, found.get("loss"))
+        for name, found in by_run.items()
+        if (value := found.get(metric)) is not None
+    }
+    best_run = max(ranks, key=ranks.__getitem__, default=next(iter(by_run)))
+    return {
+        "best_by": metric,
+        "best_run": best_run,
+        "mean": {name: statistics.fmean(values) for name, values in known.items()},
+        "median": {name: statistics.median(values) for name, values in known.items()},
+        "best": {name: value for name, value in by_run[best_run].items() if name != "step"},
+        "spread": {name: max(values) - min(values) for name, values in known.items()},
+        "runs": by_run,
+    }
 
 
 def final_lines(run: RunDirectory, task: TaskSpec, dev: Mapping[str, Records]) -> list[str]:
@@ -153,12 +192,20 @@ def exit_report(
     step: int | None = None,
     batch_size: int = 32,
 ) -> Report:
-    """The table of each patience that a run's exits can have, and plots; arguments as of `evaluate_trained`.
+    """Metrics, layers and time of each patience that a run's exits can have, as a table and plots.
 
-    A patience of L - 1 and more is that of all layers, to which the speed-ups are, computed as runs without
-    exits are.
+    A patience of L - 1 and more computes all layers, as runs without exits do; the speed-ups compare with it.
 
-    Raises: as `evaluate_trained`; InputError if the run has no exits.
+    Args:
+      run: fine-tuned with early_exit.
+      folder: of labelled data, of a task whose original files are in one.
+      file: of labelled data, of any other task.
+      columns: of one's own table; None: those of the run.
+      step: of the checkpoint; None: the best.
+      batch_size: examples at a time.
+    Raises:
+      FileNotFoundError: the run, its vocabulary, its checkpoint or the data is missing.
+      InputError: the run has no exits, or the data is not of its task.
     """
     trained = load_finetuned(run, step, xla=False)
     check_patience(1, trained.entries.get("early_exit", False))

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from albert_tf.constants import FIRST
 from albert_tf.errors import check_choice
 from albert_tf.recipes import QuestionSettings
 from albert_tf.runs.run_directory import BEST_KEY
@@ -35,7 +34,7 @@ class TaskSpec:
     format: DataFormat
     metrics: Metrics  # of a model's task, records and their predictions: fractions or per cent by name
     metric_names: tuple[str, ...]  # of a set; the first decides on the best step
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `FinetunedKind.model_config`
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `FinetuningTask.model_config`
     trained_as: str | None = None  # the task of the runs that predict for this one; None: the same
 
     @property
@@ -67,10 +66,8 @@ def task_entries(
     seq_length: int,
     columns: Columns | None = None,
     questions: QuestionSettings | None = None,
-    pooling: str = FIRST,
     threshold: float | None = None,
-    best_by: str | None = None,
-    others: Mapping[str, Any] | None = None,
+    **others: Any,
 ) -> dict[str, Any]:
     """The entries of task.json of a model that learns these records of a task; `others` are added.
 
@@ -83,16 +80,13 @@ def task_entries(
         **task.kind.model_config(records, **options),
         "task": name,
         "seq_length": seq_length,
-        BEST_KEY: f"eval_{best_by or task.best_metric}",
+        BEST_KEY: f"eval_{task.best_metric}",
     }
     if task.kind.has_windows:
         entries |= dataclasses.asdict(questions or QuestionSettings())
-    if pooling != FIRST:  # the default of the models, which task.json leaves out
-        entries["pooling"] = pooling
-    entries |= others or {}
     if columns is not None:
         entries["columns"] = {key: value for key, value in columns._asdict().items() if value is not None}
-    return entries
+    return {**entries, **others}
 
 
 def set_metrics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -168,6 +168,11 @@ def head_seeds(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.
         return None, None
     encoder_seed, head_seed = tf.unstack(tf.random.split(draw_seed(seed), 2, alg="philox"))
     return encoder_seed, head_seed
+
+
+def pooled_heads(task: Mapping[str, Any]) -> list[str]:
+    """The parts of the head of a `PooledModel` with these entries of task.json."""
+    return ["exits", "classifier"] if task.get("early_exit") else ["classifier"]
 
 
 class PooledModel(TaskModel):

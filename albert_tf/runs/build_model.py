@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,15 +14,16 @@ import sentencepiece
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError, check_choice
+from albert_tf.errors import InputError, check_choice, make_check
 from albert_tf.io import json_object
-from albert_tf.models.encoder import AlbertEncoder
+from albert_tf.models.encoder import AlbertEncoder, NetworkModel
 from albert_tf.models.span_labeler import AlbertSpanLabeler
 from albert_tf.models.task_models import (
     AlbertClassifier,
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertTokenClassifier,
+    pooled_heads,
 )
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
@@ -61,24 +63,28 @@ def _piece_count(path: Path) -> int:
 
 
 class ModelKind(NamedTuple):
-    """A class of models, which attributes go into task.json and back into its constructor, and its heads."""
+    """A class of models, which of its arguments each task.json has, and its heads."""
 
-    model: type
+    model: type[NetworkModel]
     arguments: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()  # those with defaults, which task.json leaves out
     heads: Callable[[Mapping[str, Any]], list[str]] = lambda task: []  # by the entries of task.json
 
     def defaults(self) -> dict[str, Any]:
-        """Values of the options that a task.json leaves out."""
+        """Values of the other arguments, which a task.json leaves out."""
         parameters: dict[str, inspect.Parameter] = {}
         for base in reversed(self.model.__mro__):
             parameters |= inspect.signature(base.__init__).parameters  # type: ignore[misc]
-        return {name: parameters[name].default for name in self.options}
+        options = [name for name in self.model.arguments if name not in self.arguments]
+        return {name: parameters[name].default for name in options}
 
 
-def _pooled_heads(task: Mapping[str, Any]) -> list[str]:
-    return ["exits", "classifier"] if task.get("early_exit") else ["classifier"]
-
+# Checks of the options in a task.json by the type of their default.
+_OPTION_CHECKS = {
+    bool: make_check("bool"),
+    int: make_check("int", at_least=1, below=2**31),
+    float: make_check("float", at_least=0, below=math.inf),
+    str: make_check("str"),
+}
 
 MODELS = {
     "encoder": ModelKind(AlbertEncoder),
@@ -87,20 +93,15 @@ MODELS = {
         ("sentence_objective",),
         heads=lambda task: ["mlm"] if task.get("sentence_objective") == "none" else ["mlm", "sentence"],
     ),
-    "classifier": ModelKind(
-        AlbertClassifier, ("num_labels",), ("pooling", "early_exit", "exit_threshold"), _pooled_heads
-    ),
+    "classifier": ModelKind(AlbertClassifier, ("num_labels",), pooled_heads),
     "token_classifier": ModelKind(
         AlbertTokenClassifier, ("num_labels",), heads=lambda task: ["token_classifier"]
     ),
     "span_labeler": ModelKind(
         AlbertSpanLabeler,
-        options=("answerability", "start_n_top", "end_n_top"),
         heads=lambda task: ["answerable_span" if task.get("answerability") else "span"],
     ),
-    "multiple_choice": ModelKind(
-        AlbertMultipleChoice, ("num_choices",), ("pooling", "early_exit"), _pooled_heads
-    ),
+    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",), pooled_heads),
 }
 
 
@@ -108,7 +109,7 @@ def task_of(model: Any) -> dict[str, Any]:
     """The entries of task.json of a model: its kind and the arguments it was made with."""
     for name, kind in MODELS.items():
         if isinstance(model, kind.model):
-            chosen = {key: getattr(model, key) for key in (*kind.arguments, *kind.options)}
+            chosen = {key: getattr(model, key) for key in kind.model.arguments}
             defaults = kind.defaults().items()
             return {"model": name, **{key: v for key, v in chosen.items() if (key, v) not in defaults}}
     known = ", ".join(kind.model.__name__ for kind in MODELS.values())
@@ -152,4 +153,8 @@ def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
     kind = MODELS[name]
     if missing := [argument for argument in kind.arguments if argument not in task]:
         raise InputError(f"{', '.join(missing)} is missing: a {name} needs it")
-    return {**kind.defaults(), **{key: task[key] for key in (*kind.arguments, *kind.options) if key in task}}
+    arguments = {**kind.defaults(), **{key: task[key] for key in kind.arguments}}
+    for name in kind.defaults().keys() & task.keys():
+        _OPTION_CHECKS[type(arguments[name])](name, task[name])
+        arguments[name] = task[name]
+    return arguments

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,14 +65,13 @@ def _settings_schema(*kinds: type) -> dict[str, Check]:
     }
 
 
-# Names of models and tasks are looked up where they are used.
+# Names of models and tasks are looked up where they are used; `arguments_of` checks options of models.
 TASK_SCHEMA: dict[str, Check] = {
     **_settings_schema(QuestionSettings, LongTexts),
-    **dict.fromkeys(("num_labels", "num_choices", "seq_length", "start_n_top", "end_n_top"), _COUNT),
-    **dict.fromkeys(("answerability", "early_exit", "multi_label", "takes_pairs"), _FLAG),
+    **dict.fromkeys(("num_labels", "num_choices", "seq_length"), _COUNT),
+    **dict.fromkeys(("multi_label", "takes_pairs"), _FLAG),
     **dict.fromkeys(("best_by", "model", "task"), _TEXT),
     "columns": _check_columns,
-    "exit_threshold": make_check("float", at_least=0, below=math.inf),
     "labels": _check_labels,
     "pooling": make_check("str", POOLINGS),
     "sentence_objective": make_check("str", SENTENCE_OBJECTIVES),

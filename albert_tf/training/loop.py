@@ -24,7 +24,7 @@ from albert_tf.training.stages import Training, TrainingStage, TrainingState
 
 # Updates of float16 in a row whose gradients may be non-finite. Each halves the loss scale, which starts at
 # 2^15: what more than these does not help, another will not.
-FLOAT16_PATIENCE = 30
+MAX_FAILED_FLOAT16 = 30
 
 
 class TrainingFailed(WorkFailed):
@@ -133,7 +133,7 @@ class _Loop:
         self.interval.add(totals, count * self.phase.batch_size, time.monotonic() - started)
         self.failed = self.failed + count if totals.failed == count else int(totals.failed)
         self.step += count
-        if self.failed > (FLOAT16_PATIENCE if self.training.execution.precision == "float16" else 0):
+        if self.failed > (MAX_FAILED_FLOAT16 if self.training.execution.precision == "float16" else 0):
             raise self._failure("the loss or its gradient", self.step - self.failed)
         if self.book is not None:
             self.book.progress(self.step)

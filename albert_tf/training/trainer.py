@@ -42,10 +42,10 @@ LogLine = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def training_scope(
-    run: RunDirectory, execution: ComputeConfig, report: LogLine
-) -> Iterator[tf.distribute.Strategy]:
-    """The scope of the strategy that a run trains under; a line reports that other hosts are waited for.
+def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogLine) -> Iterator[bool]:
+    """The scope of the strategy that a run trains under; True on the chief, the host that writes files.
+
+    A line reports that other hosts are waited for.
 
     Raises:
       FileExistsError: the run directory holds something else.
@@ -55,11 +55,12 @@ def training_scope(
     if execution.deterministic:
         tf.config.experimental.enable_op_determinism()  # of the whole process: TensorFlow cannot undo it
     strategy = make_strategy(execution.strategy, execution.tpu, report)
-    if hosts_of(strategy).is_chief and not run.is_begun:
+    is_chief = hosts_of(strategy).is_chief
+    if is_chief and not run.is_begun:
         check_free(run.path)
     try:
         with strategy.scope():
-            yield strategy
+            yield is_chief
     except HOST_LOST as error:
         if hosts_of(strategy).num_hosts == 1:
             raise

@@ -9,8 +9,7 @@ import pytest
 import albert_tf
 from albert_tf import cli
 from albert_tf.errors import InputError
-from albert_tf.finetuning import finetune
-from albert_tf.finetuning import finetune as runs_module
+from albert_tf.finetuning import finetune, reports
 from albert_tf.finetuning.finetune import finetune_runs
 from albert_tf.runs.checkpoints import checkpoint_steps
 from albert_tf.runs.run_directory import RunDirectory, best_run
@@ -102,7 +101,7 @@ def pretended(folder, name, values, best_by="eval_pearson"):
 
 def test_median_best_and_spread_by_hand(tmp_path):
     def summary(runs):
-        return runs_module.summary({run.name: RunDirectory(run) for run in runs})
+        return reports.summary({run.name: RunDirectory(run) for run in runs})
 
     made = [
         pretended(tmp_path, "seed-0", {1: (0.5, 1.0), 2: (0.7, 2.0)}),

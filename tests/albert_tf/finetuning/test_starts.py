@@ -155,7 +155,7 @@ def test_a_run_that_was_not_finetuned_is_no_output(asked, pretrained, saved, tmp
     (begun / "recipe.json").write_text('{"steps": 125000, "warmup_steps": 3125}')
     classifier = {"task": "classification", "labels": ["speech", "tale"], "seq_length": 32}
     of_text_classifier = saved({"model": "classifier", "num_labels": 2}, **classifier)
-    monkeypatch.setattr("albert_tf.finetuning.finetune.read_splits", None)
+    monkeypatch.setattr("albert_tf.finetuning.data.read_splits", None)
     for run in (begun, pretrained, of_text_classifier):
         before = sorted(path.name for path in run.rglob("*"))
         with pytest.raises(InputError, match=rf"{run} .*init_from"):

@@ -112,7 +112,7 @@ class DryInput:
 
 def test_a_signal_ends_an_input_wait_and_the_same_command_goes_on(tmp_path, monkeypatch, two_replicas):
     """It is one that Python's handlers do not interrupt, inside of a call of several updates."""
-    monkeypatch.setattr(process, "PATIENCE", 0.2)
+    monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
     batches, ends = DryInput(tmp_path, good=5), []
 
     def end(status, line):
@@ -312,7 +312,7 @@ def test_a_loss_on_held_out_text_that_is_no_number_takes_its_checkpoint_along(tm
 )
 def test_numbers_that_are_none_stop_the_run(changes, steps, tmp_path, monkeypatch):
     """Checkpoints of good weights are not pushed out meanwhile."""
-    monkeypatch.setattr(loop, "FLOAT16_PATIENCE", 3)
+    monkeypatch.setattr(loop, "MAX_FAILED_FLOAT16", 3)
     with pytest.raises(TrainingFailed):
         fit(tmp_path / "run", 20, eval_every=0, keep=1, **changes)
     assert len(list((tmp_path / "run").glob("checkpoints/*.index"))) == steps

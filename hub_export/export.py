@@ -25,8 +25,8 @@ from albert_tf.io import (
 )
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.runs.build_model import build_model, check_vocabulary, task_of
-from albert_tf.runs.load_save import check_finite, load, open_run
-from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory
+from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tasks.task import SEQ_LENGTH

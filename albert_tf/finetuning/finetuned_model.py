@@ -22,8 +22,8 @@ from albert_tf.io import PathLike
 from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.loss_sums import LossSum
 from albert_tf.models.padding import skip_padding
-from albert_tf.runs.load_save import check_finite, load, open_run
-from albert_tf.runs.run_directory import TASK_FILE
+from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.run_directory import TASK_FILE, open_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import few_lengths, task_batches
 from albert_tf.tasks.columns import Columns

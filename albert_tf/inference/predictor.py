@@ -73,11 +73,11 @@ def load_predictor(
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
     """
     run = best_run(starts.resolve_run(source))
-    start = starts.init_from_run(run)
+    vocabulary = run.vocabulary_for()
     check_task_kind(run.task, run)
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)
-    tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
+    tokenizer = open_tokenizer(vocabulary, **run.tokenizer)
     return create_predictor(model, tokenizer, run.task, xla, features)
 
 

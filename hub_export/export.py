@@ -30,7 +30,7 @@ from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, o
 from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
-from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
 from hub_export import module_check
 from hub_export.card import CARD, MARK, model_card
@@ -161,7 +161,7 @@ def _tokenizer(run: RunDirectory) -> TextTokenizer:
     if path is None:
         raise InputError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
     check_vocabulary(path, run.config.vocab_size)
-    return open_tokenizer(path, **run.tokenizer)
+    return run.load_tokenizer()
 
 
 def _check_output(output: Path, version: Path | None) -> None:

@@ -31,7 +31,7 @@ from albert_tf.tasks.examples import truncation_report
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
-from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles, device_kind
 from albert_tf.training.metrics_logger import loss_metrics
 from albert_tf.training.train_step import Batch, call_traced, compilation_log, replica_rows
@@ -239,10 +239,7 @@ def load_finetuned(
     """
     run = open_run(run)
     entries = run.task if "task" in run.task else _completed(run.task, run.config)
-    task, vocabulary = find_task_spec(run_task(run.task, run, asked)), run.vocabulary
-    if vocabulary is None:
-        raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
-    tokenizer = open_tokenizer(vocabulary, **run.tokenizer)
+    task, tokenizer = find_task_spec(run_task(run.task, run, asked)), run.load_tokenizer()
     step = run.default_step() if step is None else step
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)

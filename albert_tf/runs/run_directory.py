@@ -31,6 +31,8 @@ from albert_tf.runs.checkpoints import (
 )
 from albert_tf.runs.schemas import RECIPE_SCHEMA, check_task
 from albert_tf.runs.variable_names import variable_names
+from albert_tf.text.text_tokenizer import TextTokenizer
+from albert_tf.text.tokenizer import TOKENIZER_CLASSES
 from albert_tf.text.tokenizer_config import (
     SENTENCEPIECE,
     TOKENIZER_FILE,
@@ -280,13 +282,16 @@ class RunDirectory:
         return folder / main
 
     @functools.cached_property
+    def _tokenizer_kind(self) -> str:
+        path = self.file(TOKENIZER_FILE)
+        kind = read_json(path).get(TOKENIZER_KIND, SENTENCEPIECE) if exists(path) else SENTENCEPIECE
+        check_choice(f"{path}: {TOKENIZER_KIND}", kind, VOCABULARY_FILES)
+        return kind
+
+    @functools.cached_property
     def _vocabulary_files(self) -> dict[str, bytes]:
         """The contents of the vocabulary's files by name; empty if one is missing."""
-        path, kind = self.file(TOKENIZER_FILE), SENTENCEPIECE
-        if exists(path):
-            kind = read_json(path).get(TOKENIZER_KIND, SENTENCEPIECE)
-        check_choice(f"{path}: {TOKENIZER_KIND}", kind, VOCABULARY_FILES)
-        names = VOCABULARY_FILES[kind]
+        names = VOCABULARY_FILES[self._tokenizer_kind]
         return {name: read_bytes(self.file(name)) for name in names} if all(map(self.has, names)) else {}
 
     def check_vocabulary(self, path: PathLike, fingerprint: str) -> None:
@@ -300,6 +305,14 @@ class RunDirectory:
                 f"{path} is not the vocabulary of {self}: its SHA-256 is {fingerprint[:12]}…, not "
                 f"{str(expected)[:12]}…: bring back the file that the run was made with"
             )
+
+    def load_tokenizer(self) -> TextTokenizer:
+        """The tokenizer; FileNotFoundError for a run without a vocabulary."""
+        if self.vocabulary is None:
+            raise Missing(f"{self} has no vocabulary: copy it there")
+        kind = TOKENIZER_CLASSES[self._tokenizer_kind]
+        pieces = kind.vocabulary_class(self._vocabulary_files, str(self.vocabulary))
+        return kind(pieces, **self.tokenizer)
 
     def vocabulary_for(
         self,

@@ -23,7 +23,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.runs.build_model import build_model
-from albert_tf.runs.load_save import open_stored_model
+from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.training.metrics_logger import evaluator, loss_metrics
 
 # Lan et al. 2020, Table 5: accuracies in per cent of masked tokens, of next sentences, of sentence order.
@@ -82,7 +82,7 @@ def print_sharings(output: Path, held_out: str) -> None:
     for sharing, (millions, score) in PAPER_SHARINGS.items():
         run = run_of(output, "sop", sharing)
         ours = figures(run, held_out, "sop")
-        total = albert_tf.parameter_count(open_stored_model(run).config)["total"]
+        total = albert_tf.parameter_count(RunDirectory(run).config)["total"]
         shares = [f"{ours[name]:.1%}" for name in ("mlm_accuracy", "sop_accuracy")]
         row(sharing, f"{total:,}", f"{ours['mlm_loss']:.3f}", *shares, f"{millions} M", score)
 
@@ -94,8 +94,8 @@ def row(*cells: object) -> None:
 
 def figures(run: Path, held_out: str, asked: str) -> dict[str, float]:
     """A run's figures on held-out text, its sentence head asked as if `asked` were its objective."""
-    stored = open_stored_model(run)
-    model = build_model(stored.config, {**stored.task, "sentence_objective": asked}, stored.read)
+    stored = RunDirectory(run)
+    model = build_model(stored.config, {**stored.task, "sentence_objective": asked}, stored.variables())
     batches = questions(held_out, run.parent / "spiece.model", asked)
     return loss_metrics(evaluator(model, pretraining_loss_fn(asked))(batches))
 

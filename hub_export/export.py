@@ -17,12 +17,12 @@ from albert_tf.filesystem import check_no_glob, read_bytes
 from albert_tf.io import check_place, made_folders, naming_path, replace_folder, restore_folder, scratch
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.runs.build_model import build_model, check_vocabulary, task_of
-from albert_tf.runs.load_save import check_finite, load, open_run
-from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory
+from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.serving import DEFAULT, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
-from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
 from hub_export import module_check
 from hub_export.card import CARD, MARK, model_card
@@ -152,7 +152,7 @@ def _tokenizer(run: RunDirectory) -> TextTokenizer:
     if path is None:
         raise InputError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
     check_vocabulary(path, run.config.vocab_size)
-    return open_tokenizer(path, **run.tokenizer)
+    return run.load_tokenizer()
 
 
 def _check_output(output: Path, version: Path | None) -> None:

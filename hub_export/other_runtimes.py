@@ -21,8 +21,8 @@ from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.filesystem import read_bytes
 from albert_tf.io import check_new, json_text, new_directory
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
-from albert_tf.runs.load_save import check_finite, load, open_run
-from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory
+from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.serving import Served, Signature
 from albert_tf.tasks.task import SEQ_LENGTH

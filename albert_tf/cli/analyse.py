@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
-from albert_tf.errors import InputError, Missing, check_range
+from albert_tf.errors import InputError, check_range
 from albert_tf.io import check_new
 from albert_tf.process import quiet_start
 
@@ -151,21 +151,18 @@ def _inputs(
     from albert_tf.inference.inputs import pack_texts, tokenize_inputs
     from albert_tf.text.files import check_text_files, input_files
     from albert_tf.text.lines import text_lines
-    from albert_tf.text.tokenizer import open_tokenizer
 
     check_range("`max_texts`", flags.max_texts, at_least=1)
     longest = run.config.max_position_embeddings
     length = min(_LENGTH, longest) if flags.seq_length is None else flags.seq_length
     check_range("`seq_length`", length, at_least=3, at_most=longest)
-    if run.vocabulary is None:
-        raise Missing(f"{run} has no vocabulary: copy it there")
+    tokenizer = run.load_tokenizer()
     files = input_files(flags.input)
     check_text_files(files)
     lines = (line.decode().strip() for file in files for line in text_lines(file).as_numpy_iterator())
     texts = list(itertools.islice(filter(None, lines), flags.max_texts))
     if not texts:
         raise InputError(f"{', '.join(files)}: no text in there")
-    tokenizer = open_tokenizer(run.vocabulary, **run.tokenizer)
     batches = (
         pack_texts(tokenize_inputs(texts[first : first + _ROWS], tokenizer, "input", length)[0], length)
         for first in range(0, len(texts), _ROWS)

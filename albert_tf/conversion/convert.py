@@ -19,7 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.filesystem import check_no_glob
 from albert_tf.io import PathLike, check_new, new_directory, write_local_json
 from albert_tf.runs.build_model import build_model, check_vocabulary
-from albert_tf.runs.load_save import check_finite, open_stored_model, save
+from albert_tf.runs.load_save import check_finite, save
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import (
@@ -141,9 +141,8 @@ def _write(
             "encoder alone, which in Python albert_tf.save(albert_tf.load(RUN).encoder, …) makes a run of"
         )
     step = run.default_step() if step is None else step
-    stored = open_stored_model(run, step)
-    task = {name: value for name, value in stored.task.items() if name != "early_exit"}
-    model = build_model(stored.config, task, stored.read)
+    task = {name: value for name, value in run.task.items() if name != "early_exit"}
+    model = build_model(run.config, task, run.variables(step))
     check_finite(model, run, step)
     pieces = Path(vocabulary) if vocabulary else run.vocabulary
     kind, files, special = SENTENCEPIECE, dict[str, bytes](), None
@@ -166,4 +165,4 @@ def _write(
                 write_local_json(folder / FAST_TOKENIZER, albert_tokenizer(content, tokenizer))
         for name, content in files.items():
             (folder / name).write_bytes(content)
-    return [name for name in stored.shapes if name.startswith("exits/")]
+    return [name for name in run.shapes if name.startswith("exits/")]

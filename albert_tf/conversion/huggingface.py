@@ -269,7 +269,6 @@ def _problem(problem_type: Any, num_labels: int) -> dict[str, bool]:
 
 def _labels(names: Any, num_labels: int) -> list[str] | None:
     """The names of labels in their order; None where they are only numbered."""
-    numbered = [f"LABEL_{number}" for number in range(num_labels)]
     if names is None:
         return None
     if not isinstance(names, Mapping):
@@ -282,7 +281,7 @@ def _labels(names: Any, num_labels: int) -> list[str] | None:
     labels = [str(names[str(number)]) for number in range(num_labels)]
     if repeated := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"id2label has {repeated[0]!r} twice")
-    return None if labels == numbered else labels
+    return None if labels == [f"LABEL_{number}" for number in range(num_labels)] else labels
 
 
 def _identity(size: int) -> dict[str, np.ndarray]:
@@ -311,17 +310,16 @@ def write_hugging_face(
     """
     config = model.config
     write_local_json(folder / HUGGING_FACE_CONFIG, hugging_face_config(config, task, special))
-    names = variable_names(
-        config.replace(project_embeddings=True) if config.family == "albert" else config, task_of(model)
-    )
-    ours = {there.hugging_face.name: there.ours for there in names}
-    stored = {there.hugging_face.name: there.hugging_face for there in names}
+    shape = config.replace(project_embeddings=True) if config.family == "albert" else config
+    names = {names.hugging_face.name: names for names in variable_names(shape, task_of(model))}
     variables = {variable.name.partition(":")[0]: variable for variable in model.variables}
 
     def value(name: str) -> np.ndarray:
-        if ours[name] not in variables:
+        variable = variables.get(names[name].ours)
+        if variable is None:
             return _identity(config.hidden_size)[name]
-        return stored[name].converted(np.asarray(variables[ours[name]].read_value()))
+        return names[name].hugging_face.converted(np.asarray(variable.read_value()))
 
-    write_safetensors(folder / WEIGHTS_FILE, {name: there.shape for name, there in stored.items()}, value)
+    shapes = {name: there.hugging_face.shape for name, there in names.items()}
+    write_safetensors(folder / WEIGHTS_FILE, shapes, value)
     write_local_json(folder / TOKENIZER_CONFIG, tokenizer_config(kind, tokenizer, config))

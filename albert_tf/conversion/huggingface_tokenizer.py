@@ -8,7 +8,7 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.config_formats import check_keys
-from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER, FastTokenizer
+from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER, FastTokenizer, bert_settings
 from albert_tf.conversion.transfer import ForeignModel, find_vocabulary
 from albert_tf.errors import InputError, check_type, shorten
 from albert_tf.io import read_local_json
@@ -178,12 +178,7 @@ def _settings(config: Mapping[str, Any], kind: str) -> dict[str, bool]:
             raise InputError("add_prefix_space=False describes another tokenizer, only True is known here")
         return {"lowercase": lowercase, "strip_accents": not value("keep_accents", False)}
     strips = value("strip_accents", None, "bool | None")
-    return {
-        "lowercase": lowercase,
-        "strip_accents": lowercase if strips is None else strips,
-        "tokenize_chinese_chars": value("tokenize_chinese_chars", True),
-        "like_transformers": True,
-    }
+    return bert_settings(lowercase, strips, value("tokenize_chinese_chars", True))
 
 
 def _check_special_tokens(folder: Path, config: Mapping[str, Any], tokens: Vocabulary) -> None:

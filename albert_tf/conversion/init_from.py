@@ -16,13 +16,10 @@ from absl import logging
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.download import cache_folder, local_checkpoint, publisher_of
-from albert_tf.errors import InputError
 from albert_tf.filesystem import is_local
 from albert_tf.io import PathLike
 from albert_tf.runs.build_model import check_vocabulary
-from albert_tf.runs.load_save import open_run
 from albert_tf.runs.run_directory import HUB, RunDirectory
-from albert_tf.text.tokenizer_config import fingerprint_of, read_vocabulary
 
 
 class InitFrom(NamedTuple):
@@ -49,37 +46,16 @@ def open_init_from(
       InputError: it has no vocabulary and none is named, or another one is.
     """
     origin = os.fspath(origin)
-    if not origin.startswith(HUB):
-        start = init_from_run(resolve_run(origin), vocabulary, tokenizer, origin)
-        check_vocabulary(start.vocabulary, start.config.vocab_size)
-        yield start
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        convert("hub", "run", origin.removeprefix(HUB), run, vocabulary=vocabulary, tokenizer=tokenizer)
-        yield init_from_run(run, vocabulary, tokenizer, origin)
-
-
-def init_from_run(
-    path: PathLike,
-    vocabulary: PathLike | None = None,
-    tokenizer: Mapping[str, bool] | None = None,
-    origin: str | None = None,
-) -> InitFrom:
-    """The network of a run directory, its vocabulary, and its weights.
-
-    Args and Raises: as `open_init_from`; `origin` is what errors call the directory.
-    """
-    run, origin = open_run(path), origin or os.fspath(path)
-    there = run.tokenizer  # first of all: where this is no run, it says what it is instead
-    found = run.vocabulary if vocabulary is None else Path(vocabulary)
-    if vocabulary is not None:
-        run.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
-    if found is None:
-        raise InputError(f"{origin} has no vocabulary: name it by --vocabulary")
-    if differing := {name: value for name, value in (tokenizer or {}).items() if there[name] != value}:
-        raise InputError(f"{origin} was trained with {there}, not with {differing}: leave that out")
-    return InitFrom(run.config, found, there, run)
+    with contextlib.ExitStack() as stack:
+        if origin.startswith(HUB):
+            run = RunDirectory(Path(stack.enter_context(tempfile.TemporaryDirectory()), "run"))
+            module = origin.removeprefix(HUB)
+            convert("hub", "run", module, run, vocabulary=vocabulary, tokenizer=tokenizer)
+        else:
+            run = resolve_run(origin)
+        found = run.vocabulary_for(vocabulary, tokenizer, origin)
+        check_vocabulary(found, run.config.vocab_size)
+        yield InitFrom(run.config, found, run.tokenizer, run)
 
 
 def resolve_run(origin: PathLike) -> RunDirectory:

@@ -109,10 +109,14 @@ def _fields(message: bytes) -> dict[int, list[Any]]:
     return found
 
 
-def piece_settings(values: Mapping[str, Any]) -> dict[str, bool]:
-    """The settings in a tokenizer.json of an ALBERT; InputError if it has others than are here."""
-    _check_words(values["pre_tokenizer"] or {"type": "none"})
-    return _normalizer(values["normalizer"])[0]
+def bert_settings(lowercase: bool, strip_accents: bool | None, chinese: bool) -> dict[str, bool]:
+    """The settings of a BertTokenizer of transformers, which strips accents as it lowercases by default."""
+    return {
+        "lowercase": lowercase,
+        "strip_accents": lowercase if strip_accents is None else strip_accents,
+        "tokenize_chinese_chars": chinese,
+        "like_transformers": True,
+    }
 
 
 def sentencepiece_model(values: Mapping[str, Any]) -> bytes:
@@ -287,7 +291,8 @@ class FastTokenizer:
             if kind != self.kind:
                 raise InputError(f"it is {self.kind}, the vocabulary beside it {kind}")
             if kind == SENTENCEPIECE:
-                return piece_settings(self.values)
+                _check_words(self.values["pre_tokenizer"] or {"type": "none"})
+                return _normalizer(self.values["normalizer"])[0]
             if kind == BYTE_LEVEL_BPE:
                 if self.values["normalizer"] is not None:
                     raise InputError(f"normalizer is {self.values['normalizer']}, where there is none here")
@@ -299,12 +304,7 @@ class FastTokenizer:
             check_type("normalizer.lowercase", "bool", lowercase)
             check_type("normalizer.strip_accents", "bool | None", strips)
             check_type("normalizer.handle_chinese_chars", "bool", part["handle_chinese_chars"])
-            return {
-                "lowercase": lowercase,
-                "strip_accents": lowercase if strips is None else strips,
-                "tokenize_chinese_chars": part["handle_chinese_chars"],
-                "like_transformers": True,
-            }
+            return bert_settings(lowercase, strips, part["handle_chinese_chars"])
 
     @functools.cached_property
     def pieces(self) -> list[str]:

@@ -14,7 +14,7 @@ from absl import logging
 
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import INPUT_MASK, MLM_WEIGHTS, Tensors
-from albert_tf.conversion.init_from import init_from_run, resolve_run
+from albert_tf.conversion.init_from import resolve_run
 from albert_tf.errors import InputError, check_range
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import run_task
@@ -24,8 +24,7 @@ from albert_tf.io import PathLike
 from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.pretraining.pretraining_settings import Pretraining
-from albert_tf.runs.build_model import build_model
-from albert_tf.runs.load_save import check_finite, open_stored_model
+from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import RunDirectory, provenance_record
 from albert_tf.runs.warm_start import config_differences
 from albert_tf.settings import flatten_record
@@ -155,9 +154,7 @@ def read_teacher(run: RunDirectory, execution: ComputeConfig, labels: Sequence[s
     if sorted(known) != sorted(labels):
         raise InputError(f"the labels {list(labels)} are not those of {run}, {known}: name another teacher")
     order = [known.index(label) for label in labels]
-    stored = open_stored_model(run)
-    options = {"dtype": execution.policy, "fused": is_fused(execution)}
-    model = build_model(stored.config, stored.task, stored.read, **options)
+    model = load(run, dtype=execution.policy, fused=is_fused(execution))
     check_finite(model, run)
 
     def teacher(batch: Tensors) -> dict[str, tf.Tensor]:
@@ -274,7 +271,7 @@ def _open_teacher(
 ) -> tuple[RunDirectory, Path]:
     """The teacher's run and its vocabulary; an InputError if the student is to have another one."""
     run = resolve_run(teacher)
-    return run, init_from_run(run, vocabulary, tokenizer).vocabulary
+    return run, run.vocabulary_for(vocabulary, tokenizer)
 
 
 def _with_teacher(

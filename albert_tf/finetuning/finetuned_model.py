@@ -22,8 +22,8 @@ from albert_tf.io import PathLike
 from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.loss_sums import LossSum
 from albert_tf.models.padding import skip_padding
-from albert_tf.runs.load_save import check_finite, load, open_run
-from albert_tf.runs.run_directory import TASK_FILE
+from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.run_directory import TASK_FILE, open_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import few_lengths, task_batches
 from albert_tf.tasks.columns import Columns
@@ -31,7 +31,7 @@ from albert_tf.tasks.examples import truncation_report
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
-from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles, device_kind
 from albert_tf.training.metrics_logger import loss_metrics
 from albert_tf.training.train_step import Batch, call_traced, compilation_log, replica_rows
@@ -239,10 +239,7 @@ def load_finetuned(
     """
     run = open_run(run)
     entries = run.task if "task" in run.task else _completed(run.task, run.config)
-    task, vocabulary = find_task_spec(run_task(run.task, run, asked)), run.vocabulary
-    if vocabulary is None:
-        raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
-    tokenizer = open_tokenizer(vocabulary, **run.tokenizer)
+    task, tokenizer = find_task_spec(run_task(run.task, run, asked)), run.load_tokenizer()
     step = run.default_step() if step is None else step
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)

@@ -12,7 +12,7 @@ from absl import logging
 from albert_tf.errors import InputError, check_range
 from albert_tf.finetuning.finetuned_model import FinetunedModel, columns_of, load_finetuned, run_task
 from albert_tf.io import PathLike, check_place
-from albert_tf.runs.load_save import open_run
+from albert_tf.runs.run_directory import open_run
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.formats import (

@@ -30,7 +30,7 @@ from albert_tf.tasks.masked_words import MaskedWords
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PAIR, PATIENCE, TOP_K, Served
 from albert_tf.tasks.task import SEQ_LENGTH
-from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles
 
 # From the length of embeddings to the kind of task that asks for them.
@@ -73,11 +73,10 @@ def load_predictor(
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
     """
     run = best_run(starts.resolve_run(source))
-    start = starts.init_from_run(run)
     check_task_kind(run.task, run)
+    tokenizer = run.load_tokenizer()
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)
-    tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
     return create_predictor(model, tokenizer, run.task, xla, features)
 
 

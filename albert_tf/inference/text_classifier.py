@@ -38,7 +38,7 @@ from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.recipes import LongTexts
 from albert_tf.runs.build_model import build_model
-from albert_tf.runs.load_save import check_finite, open_stored_model, save
+from albert_tf.runs.load_save import check_finite, save
 from albert_tf.runs.run_directory import TASK_FILE, best_run
 from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
@@ -182,11 +182,12 @@ class TextClassifier(FitMixin, PredictMixin, keras.Model):
         origin = best_run(run).path if is_folder else os.fspath(run)
         with starts.open_init_from(origin, vocabulary) as start:
             assert start.run is not None
-            stored = open_stored_model(start.run, step)
+            stored = start.run
+            variables = stored.variables(step)
             head, is_kept = choose_head(stored.task, origin, num_labels, labels, pooling)
 
             def read(name: str) -> np.ndarray | None:
-                return stored.read(name) if is_kept or name not in HEAD_VARIABLES else None
+                return variables(name) if is_kept or name not in HEAD_VARIABLES else None
 
             recipe = CLASSIFIER_RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
             config = recipe.network(stored.config)

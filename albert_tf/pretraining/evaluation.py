@@ -20,7 +20,8 @@ from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 from albert_tf.pretraining.pretraining_settings import read_recipe
 from albert_tf.recipes import ExampleSettings
-from albert_tf.runs.load_save import check_finite, load, open_run
+from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.run_directory import open_run
 from albert_tf.settings import flatten_record, replace_fields
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from albert_tf.training.metrics_logger import evaluator

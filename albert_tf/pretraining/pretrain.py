@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.conversion.init_from import init_from_run, resolve_run
+from albert_tf.conversion.init_from import resolve_run
 from albert_tf.data.tfrecords import naming_damaged_files
 from albert_tf.errors import InputError
 from albert_tf.models.loss_sums import LossFn, LossSum
@@ -66,7 +66,7 @@ def pretrain(
         # A resumed run needs no origin any more.
         origin = None if run.steps() or settings.init_from is None else resolve_run(settings.init_from)
         if origin is not None:
-            init_from_run(origin, settings.vocabulary, tokenizer)  # or an error now
+            origin.vocabulary_for(settings.vocabulary, tokenizer)  # or an error now
         vocabulary = open_tokenizer(settings.vocabulary).vocabulary
         padding, offset = vocabulary.special_ids.padding, settings.config.position_offset
         if offset and padding != offset - 1:

@@ -12,8 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.io import PathLike
 from albert_tf.pretraining.budget import TimeBudget
 from albert_tf.recipes import PretrainingRecipe, stages_from
-from albert_tf.runs.load_save import open_run
-from albert_tf.runs.run_directory import RECIPE_FILE, RunDirectory
+from albert_tf.runs.run_directory import RECIPE_FILE, RunDirectory, open_run
 from albert_tf.settings import defaults, flatten_record, unflatten_record
 from albert_tf.text.files import describe_difference
 from albert_tf.training.compute_settings import LoopSettings

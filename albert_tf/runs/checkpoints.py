@@ -184,7 +184,7 @@ def remove_unfinished_checkpoints(run: PathLike) -> None:
 
 def checkpoint_parts(run: PathLike, step: int) -> set[str]:
     """The names under which `write_checkpoint` was given the parts of a checkpoint."""
-    return _parts(open_checkpoint(_existing(run, step)))
+    return _parts(_open_step(run, step))
 
 
 def _parts(bundle: CheckpointTensors) -> set[str]:
@@ -203,7 +203,7 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
       OSError: they cannot be read, whether or not they are damaged.
       InputError: the checkpoint is of another model, or lacks one of the parts.
     """
-    bundle = open_checkpoint(_existing(run, step))
+    bundle = _open_step(run, step)
     if missing := parts.keys() - _parts(bundle):
         raise InputError(f"{bundle.origin}.index holds no {' and no '.join(sorted(missing))}")
     if "model" in parts:
@@ -213,13 +213,13 @@ def read_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
         status.assert_existing_objects_matched().expect_partial()
 
 
-def _existing(run: PathLike, step: int) -> str:
-    """The prefix of a checkpoint; FileNotFoundError if there is none."""
-    prefix, steps = checkpoint_prefix(run, step), checkpoint_steps(run)
-    if step not in steps:
-        known = ", ".join(map(str, steps)) or "none"
+def _open_step(run: PathLike, step: int) -> CheckpointTensors:
+    """The tensors of the checkpoint of a step; FileNotFoundError, with the steps there are, without it."""
+    prefix = checkpoint_prefix(run, step)
+    if not exists(f"{prefix}.index"):
+        known = ", ".join(map(str, checkpoint_steps(run))) or "none"
         raise Missing(f"{prefix}.index is missing: {os.fspath(run)} has checkpoints of steps {known}")
-    return prefix
+    return open_checkpoint(prefix)
 
 
 def model_reader(
@@ -231,7 +231,7 @@ def model_reader(
       A function from a variable's name to its value, None for other names.
     Raises: as `read_checkpoint`; so does the function.
     """
-    bundle = open_checkpoint(_existing(run, step))
+    bundle = _open_step(run, step)
     keys = _model_keys(bundle, variables)
     return lambda name: bundle.read(keys[name]) if name in keys else None
 

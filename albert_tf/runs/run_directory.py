@@ -12,16 +12,27 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from absl import logging
 
 from albert_tf import filesystem
 from albert_tf.config import AlbertConfig
+from albert_tf.constants import EXPORT_RUNTIMES
 from albert_tf.errors import InputError, Missing, check_choice, check_entries, make_check
-from albert_tf.filesystem import exists, join, read_bytes
+from albert_tf.filesystem import exists, join, list_entries, read_bytes, read_json
 from albert_tf.io import PathLike, json_object, json_text, sole_use
 from albert_tf.runs.build_model import arguments_of
-from albert_tf.runs.checkpoints import checkpoint_prefix, checkpoint_steps
+from albert_tf.runs.checkpoints import (
+    DamagedCheckpoint,
+    check_step,
+    checkpoint_prefix,
+    checkpoint_steps,
+    model_reader,
+)
 from albert_tf.runs.schemas import RECIPE_SCHEMA, check_task
+from albert_tf.runs.variable_names import variable_names
+from albert_tf.text.text_tokenizer import TextTokenizer
+from albert_tf.text.tokenizer import TOKENIZER_CLASSES
 from albert_tf.text.tokenizer_config import (
     SENTENCEPIECE,
     TOKENIZER_FILE,
@@ -156,6 +167,7 @@ SUMMARY_FILE = "summary.json"  # of a folder of several runs
 SEED_PREFIX = "seed-"  # how the names of runs in such a folder begin
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
 BEST_KEY = "best_by"  # of the metric in task.json that tells the best step
+_SHORTEST = 3  # tokens of an input: one of text, and the special ones around it
 CHOSEN = "chosen_threshold"  # in recipe.json: of which step, on which records, and the figures at it
 
 
@@ -195,7 +207,7 @@ class RunContents(NamedTuple):
 
 
 class RunDirectory:
-    """A run directory. A file of it is read when it is first asked for, and then known.
+    """A run directory, opened: each of its files is read and checked when it is first asked for, once.
 
     Reading raises FileNotFoundError or ValueError, with the file's name, where one is missing or damaged.
 
@@ -215,29 +227,27 @@ class RunDirectory:
 
     def file(self, name: str) -> str:
         """The path of a file, which need not exist."""
-        return filesystem.join(self.path, name)
+        return join(self.path, name)
+
+    def has(self, name: str) -> bool:
+        """True if there is a file or a folder of this name."""
+        return exists(self.file(name))
 
     @functools.cached_property
     def recipe(self) -> dict[str, Any]:
         """The entries of recipe.json; empty if there is none."""
-
-        def checked(recipe: dict[str, Any]) -> dict[str, Any]:
-            check_entries(recipe, RECIPE_SCHEMA)
-            return recipe
-
-        return self._read(RECIPE_FILE, checked) if self.is_begun else {}
+        return self._read(RECIPE_FILE, _checked_recipe) if self.is_begun else {}
 
     @property
     def is_begun(self) -> bool:
         """True if training has made the directory."""
-        return filesystem.exists(self.file(RECIPE_FILE))
+        return self.has(RECIPE_FILE)
 
     @property
     def is_hugging_face(self) -> bool:
         """True if the folder is no run but one that transformers has written."""
-        config = self.file(CONFIG_FILE)
-        is_run = filesystem.exists(self.file(TASK_FILE)) or not filesystem.exists(config)
-        return not is_run and "model_type" in filesystem.read_json(config)
+        is_run = self.has(TASK_FILE) or not self.has(CONFIG_FILE)
+        return not is_run and "model_type" in read_json(self.file(CONFIG_FILE))
 
     @functools.cached_property
     def config(self) -> AlbertConfig:
@@ -247,13 +257,7 @@ class RunDirectory:
     @functools.cached_property
     def task(self) -> dict[str, Any]:
         """The entries of task.json."""
-
-        def checked(task: dict[str, Any]) -> dict[str, Any]:
-            check_task(task)
-            arguments_of(task)
-            return task
-
-        return self._read(TASK_FILE, checked)
+        return self._read(TASK_FILE, _checked_task)
 
     @functools.cached_property
     def tokenizer(self) -> dict[str, bool]:
@@ -264,7 +268,7 @@ class RunDirectory:
     @functools.cached_property
     def vocabulary(self) -> Path | None:
         """The vocabulary's file, of another filesystem a copy on this machine; None if there is none."""
-        files = self._vocabulary_files()
+        files = self._vocabulary_files
         if not files:
             return None
         main = next(iter(files))
@@ -277,25 +281,24 @@ class RunDirectory:
             (folder / name).write_bytes(content)
         return folder / main
 
+    @functools.cached_property
+    def _tokenizer_kind(self) -> str:
+        path = self.file(TOKENIZER_FILE)
+        kind = read_json(path).get(TOKENIZER_KIND, SENTENCEPIECE) if exists(path) else SENTENCEPIECE
+        check_choice(f"{path}: {TOKENIZER_KIND}", kind, VOCABULARY_FILES)
+        return kind
+
+    @functools.cached_property
     def _vocabulary_files(self) -> dict[str, bytes]:
         """The contents of the vocabulary's files by name; empty if one is missing."""
-        path = self.file(TOKENIZER_FILE)
-        kind = (
-            filesystem.read_json(path).get(TOKENIZER_KIND, SENTENCEPIECE)
-            if filesystem.exists(path)
-            else SENTENCEPIECE
-        )
-        check_choice(f"{path}: {TOKENIZER_KIND}", kind, VOCABULARY_FILES)
-        names = VOCABULARY_FILES[kind]
-        if not all(filesystem.exists(self.file(name)) for name in names):
-            return {}
-        return {name: filesystem.read_bytes(self.file(name)) for name in names}
+        names = VOCABULARY_FILES[self._tokenizer_kind]
+        return {name: read_bytes(self.file(name)) for name in names} if all(map(self.has, names)) else {}
 
     def check_vocabulary(self, path: PathLike, fingerprint: str) -> None:
         """InputError for a vocabulary with another fingerprint than that the run was made with."""
         expected = self.recipe.get(VOCABULARY_KEY)
         if expected is None:
-            there = self._vocabulary_files()
+            there = self._vocabulary_files
             expected = fingerprint_of(there) if there else fingerprint
         if fingerprint != expected:
             raise InputError(
@@ -303,13 +306,91 @@ class RunDirectory:
                 f"{str(expected)[:12]}…: bring back the file that the run was made with"
             )
 
+    def load_tokenizer(self) -> TextTokenizer:
+        """The tokenizer; FileNotFoundError for a run without a vocabulary."""
+        if self.vocabulary is None:
+            raise Missing(f"{self} has no vocabulary: copy it there")
+        kind = TOKENIZER_CLASSES[self._tokenizer_kind]
+        pieces = kind.vocabulary_class(self._vocabulary_files, str(self.vocabulary))
+        return kind(pieces, **self.tokenizer)
+
+    def vocabulary_for(
+        self,
+        vocabulary: PathLike | None = None,
+        tokenizer: Mapping[str, bool] | None = None,
+        name: str | None = None,
+    ) -> Path:
+        """The file of the vocabulary with which another model begins with the weights of this run.
+
+        Args:
+          vocabulary: a file that somebody names; None: the run's own.
+          tokenizer: settings that it must have been trained with, as far as somebody says.
+          name: what errors call the run; None: its path.
+        Raises:
+          FileNotFoundError: there is no such run.
+          InputError: the run has no vocabulary and none is named, or another one is.
+        """
+        there = self.tokenizer  # first of all: where this is no run, it says what it is instead
+        found = self.vocabulary if vocabulary is None else Path(vocabulary)
+        if vocabulary is not None:
+            self.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
+        if found is None:
+            raise InputError(f"{name or self} has no vocabulary: name it by --vocabulary")
+        if differing := {key: value for key, value in (tokenizer or {}).items() if there[key] != value}:
+            raise InputError(f"{name or self} was trained with {there}, not with {differing}: leave that out")
+        return found
+
+    @functools.cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the model's variables by name; an InputError for an impossible length of inputs."""
+        length, most = self.task.get("seq_length", _SHORTEST), self.config.max_position_embeddings
+        if length < _SHORTEST:
+            raise InputError(f"{self.file(TASK_FILE)}: seq_length={length} has no place for a token of text")
+        if length > most:
+            raise InputError(
+                f"{self.file(TASK_FILE)}: seq_length={length} is more than the network's {most} positions"
+            )
+        return {names.ours: names.shape for names in variable_names(self.config, self.task)}
+
+    def variables(self, step: int | None = None) -> Callable[[str], np.ndarray | None]:
+        """A function from a variable's name to its value at a step, None for other names.
+
+        Args:
+          step: of the checkpoint; None: `default_step`.
+        Raises:
+          FileNotFoundError: there is no such run or checkpoint.
+          InputError: a file is damaged, or the checkpoint is of another model; the function raises it, too.
+        """
+        shapes = self.shapes
+        step = self.default_step() if step is None else check_step(step)
+        if step is None:
+            for runtime, file in EXPORT_RUNTIMES.items():
+                if self.has(file):
+                    raise Missing(
+                        f"{self} is an export for {runtime}: name its run, or see examples/runtimes"
+                    )
+            raise Missing(f"{self.file('checkpoints')} holds no checkpoint: nothing to load")
+        try:
+            return model_reader(self, step, shapes)
+        except DamagedCheckpoint as error:
+            raise DamagedCheckpoint(f"{error}: {self.remedy(step)}") from error
+
+    def remedy(self, step: int | None) -> str:
+        """What to do where the checkpoint of a step is of no use."""
+        others = [str(other) for other in self.steps() if other != step]
+        return (
+            f"--step takes another, of {', '.join(others)}"
+            if others
+            else "copy the run again, or train again"
+        )
+
     def steps(self) -> list[int]:
         """The steps that there are checkpoints of, ascending."""
         return checkpoint_steps(self)
 
     def metrics(self) -> list[Line]:
         """The lines of metrics.jsonl; empty if there is none."""
-        return read_metrics(self) if filesystem.exists(self.file(METRICS_FILE)) else []
+        return read_metrics(self) if self.has(METRICS_FILE) else []
 
     def evaluation(self, step: int | None) -> dict[str, float | None]:
         """The figures of the evaluation of a step, at the threshold that was chosen for it, if any."""
@@ -353,7 +434,7 @@ class RunDirectory:
             with filesystem.new_folder(self.path, files):
                 pass
         except FileExistsError as error:
-            if not filesystem.exists(self.file(RECIPE_FILE)):
+            if not self.is_begun:
                 raise
             remedy = "wait for its end, or name another --output"
             raise BlockingIOError(f"{self} is in use by another process: {remedy}") from error
@@ -370,32 +451,48 @@ class RunDirectory:
         with sole_use(Path(self.path)) as self.check_lock:
             yield
 
-    def _read(self, name: str, checked: Callable[[dict[str, Any]], Any]) -> Any:
+    def _read(self, name: str, check: Callable[[dict[str, Any]], Any]) -> Any:
+        """What `check` makes of the entries of a file; its errors name the file."""
         path = self.file(name)
-        if not filesystem.exists(path):
-            raise Missing(_not_a_run(self, path))
-        values = filesystem.read_json(path)
+        if not exists(path):
+            raise Missing(
+                f"{self}: no such folder: name a run" if not exists(self.path) else self._lack(path)
+            )
+        values = read_json(path)
         try:
-            return checked(values)
+            return check(values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
 
+    def _lack(self, path: str) -> str:
+        """The error of a folder in which a run's file is missing: what it is instead, and the remedy."""
+        modules = (self.path, self.file("encoder"))  # one of `hub_export`, or all of them
+        exported = [module for module in modules if exists(join(module, "saved_model.pb"))]
+        kind = ""
+        if exported:
+            kind = f" but an exported module: a run begins with its weights by --init_from hub:{exported[0]}"
+        elif self.is_hugging_face:
+            kind = (
+                " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface --to run "
+                f"--input {self} --output RUN` makes a run of it"
+            )
+        return f"{path} is missing: {self} is not a run directory{kind}"
 
-def _not_a_run(folder: RunDirectory, missing: str) -> str:
-    """The error of a folder in which a run's file is missing: what it is instead, and the remedy."""
-    if not filesystem.exists(folder.path):
-        return f"{folder}: no such folder: name a run"
-    modules = (folder.path, folder.file("encoder"))  # one of `hub_export`, or all of them
-    exported = [module for module in modules if filesystem.exists(filesystem.join(module, "saved_model.pb"))]
-    kind = ""
-    if exported:
-        kind = f" but an exported module: a run begins with its weights by --init_from hub:{exported[0]}"
-    elif folder.is_hugging_face:
-        kind = (
-            " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface --to run "
-            f"--input {folder} --output RUN` makes a run of it"
-        )
-    return f"{missing} is missing: {folder} is not a run directory{kind}"
+
+def _checked_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
+    check_entries(recipe, RECIPE_SCHEMA)
+    return recipe
+
+
+def _checked_task(task: dict[str, Any]) -> dict[str, Any]:
+    check_task(task)
+    arguments_of(task)
+    return task
+
+
+def open_run(run: PathLike, argument: str = "run_dir") -> RunDirectory:
+    """The run directory at a path, or the one that is given."""
+    return run if isinstance(run, RunDirectory) else RunDirectory(run, argument)
 
 
 @functools.cache  # a run is asked more than once
@@ -405,18 +502,15 @@ def _warn(text: str) -> None:
 
 def best_run(path: PathLike) -> RunDirectory:
     """The best run in a folder that fine-tuning has made several in; any other folder is itself."""
-    folder = RunDirectory(path, "run")
-    has_runs = any(name.startswith(SEED_PREFIX) for name in filesystem.list_entries(folder.path))
-    if filesystem.exists(folder.file(TASK_FILE)) or not has_runs:
+    folder = open_run(path, "run")
+    if folder.has(TASK_FILE) or not any(name.startswith(SEED_PREFIX) for name in list_entries(folder.path)):
         return folder
-    if not filesystem.exists(folder.file(SUMMARY_FILE)):
+    file = folder.file(SUMMARY_FILE)
+    if not exists(file):
         raise InputError(
             f"{folder} has no {SUMMARY_FILE} yet: let `albert-tf finetune` finish, or name one run"
         )
-    name, runs = (
-        filesystem.read_json(folder.file(SUMMARY_FILE)).get("best_run"),
-        filesystem.list_entries(folder.path),
-    )
-    if name not in runs or not filesystem.exists(filesystem.join(folder, name, TASK_FILE)):
-        raise InputError(f"{folder.file(SUMMARY_FILE)}: best_run={name!r} is no run there: name one of them")
+    name = read_json(file).get("best_run")
+    if name not in list_entries(folder.path) or not exists(join(folder, name, TASK_FILE)):
+        raise InputError(f"{file}: best_run={name!r} is no run there: name one of them")
     return RunDirectory(folder.file(name))

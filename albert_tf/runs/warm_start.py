@@ -15,7 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.io import PathLike
 from albert_tf.models.sharing import sharing_plan
-from albert_tf.runs.load_save import open_stored_model
+from albert_tf.runs.run_directory import open_run
 from albert_tf.runs.variable_names import variable_names
 
 # Keys in which two networks may differ. All others decide a variable's shape, or what is done with it.
@@ -100,7 +100,8 @@ def warm_start_from(
       extend_positions: allow the network more positions than the run.
     Raises: as `load` does; ValueError, too, where the widths differ or there are more positions.
     """
-    source = open_stored_model(run)
+    source = open_run(run)
+    variables = source.variables()
     if differing := config_differences(source.config, config):
         raise InputError(
             f"{run} is of another network: {'; '.join(differing)}. Only depth, groups, sharing, positions, "
@@ -122,7 +123,7 @@ def warm_start_from(
             origins[name] = origin
 
     def read(name: str) -> np.ndarray | None:
-        value = source.read(origins[name]) if name in origins else None
+        value = variables(origins[name]) if name in origins else None
         if value is None or name != "embeddings/position_embeddings":
             return value
         before, rows = np.split(value, [config.position_offset])  # positions begin after the offset

@@ -85,7 +85,9 @@ class Evaluation(NamedTuple):
         entries = {**self.trained.entries, "threshold": threshold}
         kind: Any = self.trained.task.kind(entries)
         predicted = {
-            name: found._replace(predictions=[kind.prediction(x.scores) for x in found.predictions])
+            name: found._replace(
+                predictions=kind.scored_predictions(np.stack([x.scores for x in found.predictions]))
+            )
             for name, found in self.predicted.items()
         }
         return self._replace(trained=self.trained._replace(entries=entries), predicted=predicted)

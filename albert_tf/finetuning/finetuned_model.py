@@ -23,7 +23,7 @@ from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.loss_sums import LossSum
 from albert_tf.models.padding import skip_padding
 from albert_tf.runs.load_save import check_finite, load, open_run
-from albert_tf.runs.run_directory import TASK_FILE
+from albert_tf.runs.run_directory import TASK_FILE, RunDirectory
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import few_lengths, task_batches
 from albert_tf.tasks.columns import Columns
@@ -87,7 +87,7 @@ def create_predict_fn(
         else:
             outputs = call_with_early_exit(model, inputs, patience)
         kept = {name: outputs[name] for name in outputs.keys() & {LAYERS}}
-        return {**kept, **kind.keep(outputs, rows)}, {} if objective is None else objective.terms(
+        return {**kept, **kind.collect_outputs(outputs, rows)}, {} if objective is None else objective.terms(
             outputs, rows
         )
 
@@ -124,7 +124,7 @@ def create_predict_fn(
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
                 found[name][numbers[is_example]] = values[is_example]
             progress(int(is_example.sum()))
-        return Predictions(kind.decode(examples, found), sums, found.get(LAYERS))
+        return Predictions(kind.predictions(examples, found), sums, found.get(LAYERS))
 
     return predict
 
@@ -239,11 +239,19 @@ def load_finetuned(
     """
     run = open_run(run)
     entries = run.task if "task" in run.task else _completed(run.task, run.config)
-    task, vocabulary = find_task_spec(run_task(run.task, run, asked)), run.vocabulary
+    task = find_task_spec(run_task(run.task, run, asked))
+    step = run.default_step() if step is None else step
+    return FinetunedModel(task, *load_with_tokenizer(run, step, precision), entries, step or 0, xla)
+
+
+def load_with_tokenizer(
+    run: RunDirectory, step: int | None = None, precision: str = "float32"
+) -> tuple[Any, TextTokenizer]:
+    """The model of a run, whose weights are finite, and its tokenizer; arguments and errors as above."""
+    vocabulary = run.vocabulary
     if vocabulary is None:
         raise FileNotFoundError(f"{run} has no vocabulary: copy it there")
     tokenizer = open_tokenizer(vocabulary, **run.tokenizer)
-    step = run.default_step() if step is None else step
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)
-    return FinetunedModel(task, model, tokenizer, entries, step or 0, xla)
+    return model, tokenizer

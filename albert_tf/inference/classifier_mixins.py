@@ -192,8 +192,7 @@ class PredictMixin:
         """The name of each text's label, a tuple of names of several labels; of regression the number."""
         if self.classifier.num_labels == 1:
             return self.predict(x, **kwargs)[:, 0].tolist()
-        kind = self._kind
-        return [kind.prediction(row).value for row in self.predict_proba(x, **kwargs)]
+        return [found.value for found in self._kind.scored_predictions(self.predict_proba(x, **kwargs))]
 
     def score(self, x: Any, y: Any, **kwargs: Any) -> float:
         """The share of texts whose label, or whose labels all, are right; of regression R².
@@ -206,9 +205,12 @@ class PredictMixin:
             predicted = self.predict_labels(x, **kwargs)
             right = LabelEncoder(None, 1, "").targets(y, len(predicted), "y").tolist()
             return number_figures(right, predicted)["r2"]
-        scores, kind = self.predict_proba(x, **kwargs), self._kind
-        found, numbers = LabelEncoder(self.labels, count, "").targets(y, len(scores), "y"), np.arange(count)
-        chosen = [np.isin(numbers, kind.prediction(row).chosen) for row in scores]  # bool [K] each
+        predicted = self._kind.scored_predictions(self.predict_proba(x, **kwargs))
+        found, numbers = (
+            LabelEncoder(self.labels, count, "").targets(y, len(predicted), "y"),
+            np.arange(count),
+        )
+        chosen = [np.isin(numbers, found.chosen) for found in predicted]  # bool [K] each
         is_label = found > 0 if found.ndim == 2 else found[:, np.newaxis] == numbers  # [N, K]
         return accuracy(is_label, np.array(chosen))
 

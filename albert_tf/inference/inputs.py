@@ -261,7 +261,7 @@ def parse_texts(texts: Any, argument: str) -> list[TextRecord]:
         values = list(zip(first, second, strict=True))
     if texts is not None:
         values = _present(values, argument)
-    return [TextTask.read(value, f"{argument}[{number}]") for number, value in enumerate(values)]
+    return [TextTask.parse_input(value, f"{argument}[{number}]") for number, value in enumerate(values)]
 
 
 def _present(values: Sequence[Any], argument: str) -> list[Any]:

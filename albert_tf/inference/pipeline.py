@@ -229,11 +229,11 @@ class Pipeline:
         order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
         for first in range(0, len(records), self._batch_size):
             numbers = order[first : first + self._batch_size]
-            request = kind.request([records[number] for number in numbers])
+            request = kind.to_model_inputs([records[number] for number in numbers])
             outputs = self._answerer.ask(*request, top_k or TOP_K)
             for row, number in enumerate(numbers):
                 of_row = {name: values[row] for name, values in outputs.items()}
-                answers[number] = kind.answer(records[number], of_row, top_k)
+                answers[number] = kind.format_output(records[number], of_row, top_k)
         return answers[0] if is_one else kind.collect([answers[number] for number in range(len(records))])
 
     def _read(self, value: Any, where: str) -> Any:
@@ -241,7 +241,7 @@ class Pipeline:
         kind = self._answerer.kind
         if isinstance(value, Mapping) and kind.inputs == ("text",):
             (value,) = kind.fields(value, kind.inputs, where)
-        return kind.read(value, where)
+        return kind.parse_input(value, where)
 
     def _check_fields(self, fields: Mapping[str, Any]) -> None:
         """InputError for keywords that the task does not know."""

@@ -12,16 +12,15 @@ import numpy as np
 import tensorflow as tf
 
 import albert_tf.text.tokenizer  # noqa: F401  registers the ops of exported models
-from albert_tf.constants import POLICIES
-from albert_tf.conversion import init_from as starts
+from albert_tf.constants import Tensors
+from albert_tf.conversion.init_from import resolve_run
 from albert_tf.errors import InputError
 from albert_tf.filesystem import literal_path
-from albert_tf.finetuning.finetuned_model import check_task_kind
+from albert_tf.finetuning.finetuned_model import check_task_kind, load_with_tokenizer
 from albert_tf.io import json_object
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.models.early_exit import check_patience
 from albert_tf.runs.build_model import task_of
-from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import TASK_FILE, best_run
 from albert_tf.tasks import Task, TaskConfig, create_task
 from albert_tf.tasks.batches import few_lengths
@@ -30,7 +29,7 @@ from albert_tf.tasks.masked_words import MaskedWords
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PAIR, PATIENCE, TOP_K, Served
 from albert_tf.tasks.task import SEQ_LENGTH
-from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles
 
 # From the length of embeddings to the kind of task that asks for them.
@@ -72,13 +71,9 @@ def load_predictor(
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
     """
-    run = best_run(starts.resolve_run(source))
-    start = starts.init_from_run(run)
+    run = best_run(resolve_run(source))
     check_task_kind(run.task, run)
-    model = load(run, step, dtype=POLICIES[precision])
-    check_finite(model, run, step)
-    tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
-    return create_predictor(model, tokenizer, run.task, xla, features)
+    return create_predictor(*load_with_tokenizer(run, step, precision), run.task, xla, features)
 
 
 def create_predictor(
@@ -99,13 +94,16 @@ def create_predictor(
     if compiles(xla):
         served = served._replace(compiled=CompiledEncoder(served.encoder, few_lengths(seq_length)))
 
-    @functools.lru_cache(maxsize=2)
-    def signatures(top_k: int) -> Mapping[str, Any]:
-        return kind.signatures(served._replace(top_k=top_k))
+    @functools.lru_cache(maxsize=8)
+    def trace(top_k: int, *specs: tf.TensorSpec) -> Callable[..., Tensors]:
+        answer = functools.partial(kind.answer, served._replace(top_k=top_k))
+        function = tf.function(answer)
+        return function.get_concrete_function(**{spec.name: spec for spec in specs})
 
-    def ask(signature: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
-        function = signatures(max(top_k, TOP_K))[signature].function
-        return _outputs(function.get_concrete_function(), inputs)  # as of an export; see `call_traced`
+    def ask(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        specs = [tf.TensorSpec([None] * x.shape.rank, x.dtype, name) for name, x in tensors.items()]
+        return _arrays(trace(max(top_k, TOP_K), *specs)(**tensors))
 
     max_top_k = kind.settings.n_best if isinstance(kind, QuestionAnswering) else None
     return Predictor(kind, ask, max_top_k, served.has_exits)
@@ -123,7 +121,8 @@ def load_exported_predictor(folder: Path, features: Features | None = None) -> P
         if signature not in outputs:
             raise InputError(f"{folder} has no signature {signature!r}: export the run again")
         # `loaded` is held here, for signatures do not hold what they are of.
-        return _outputs(loaded.signatures[signature], inputs)
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        return _arrays(loaded.signatures[signature](**tensors))
 
     if features is not None and (embeddings := outputs.get(FeatureExtraction.signature)):
         return Predictor(features(embeddings["embedding"].shape[-1]), ask)
@@ -166,6 +165,5 @@ def _exported_labels(folder: Path) -> TaskConfig:
     return {name: task[name] for name in {"labels"} & task.keys()}
 
 
-def _outputs(function: Callable[..., Any], inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
+def _arrays(outputs: Tensors) -> dict[str, np.ndarray]:
     return {name: tensor.numpy() for name, tensor in outputs.items()}

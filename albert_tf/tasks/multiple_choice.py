@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from albert_tf.tasks.serving import (
     PATIENCE_SPEC,
     Served,
     Signature,
+    sign,
     text_spec,
 )
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
@@ -157,13 +159,20 @@ class MultipleChoice(FinetuningTask):
             if not min(2, most) <= count <= most:
                 raise InputError(f"{record.where}: {count} options, and the model takes 2 to {most}")
 
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Probabilities [B, C]."""
-        return {"scores": tf.nn.softmax(outputs["logits"])}
+    @staticmethod
+    def decide(logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The likeliest option of each question, `choice` int32 [B], and probabilities, `scores` [B, C]."""
+        scores = tf.nn.softmax(tf.cast(logits, tf.float32))
+        return {"choice": tf.argmax(logits, axis=1, output_type=tf.int32), "scores": scores}
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
+    def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
+        """What `decide` says."""
+        return self.decide(outputs["logits"])
+
+    def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest option of each question."""
-        return [Prediction(int(row.argmax()), row) for row in outputs["scores"]]
+        found = zip(outputs["choice"].tolist(), outputs["scores"], strict=True)
+        return [Prediction(choice, scores) for choice, scores in found]
 
     def metrics(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` of the groups that there are."""
@@ -195,41 +204,44 @@ class MultipleChoice(FinetuningTask):
         """
         check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
         count = served.model.num_choices
-        options_spec = tf.TensorSpec([None, count], tf.string, "options")
-
-        def answer(
-            context: tf.Tensor, question: tf.Tensor, options: tf.Tensor, patience: tf.Tensor | None = None
-        ) -> Tensors:
-            # Joined, since that raises where the batch sizes differ: what follows would broadcast.
-            texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
-            rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
-            filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
-            (contexts,) = served.tokens(texts[:, 0])
-            questions = served.tokenizer(served.tokenizer.shorten_text(filled, LONGEST_QUESTION, TAIL))
-            spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
-            inputs = served.packed(spans)
-            is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]
-            outputs = served.outputs({**inputs, INPUT_MASK: inputs[INPUT_MASK] * is_option}, patience)
-            logits = tf.reshape(outputs["logits"], [-1, count])  # of [B·C, 1]
-            best = {
-                "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
-                "scores": tf.nn.softmax(tf.cast(logits, tf.float32)),
-            }
-            return best if patience is None else {**best, "layers": outputs["layers"]}
-
-        specs = [text_spec("context"), text_spec("question"), options_spec]
+        options = tf.TensorSpec([None, count], tf.string, "options")
+        specs = [text_spec("context"), text_spec("question"), options]
         example = {
             "context": ["The water is warm."],
             "question": ["The water is _ ."],
             "options": [[f"warm {number}" for number in range(count)]],
         }
-        signatures = {"choose": Signature(tf.function(answer, specs), example)}
+        function = functools.partial(self.answer, served)
+        signatures = {"choose": sign(function, specs, example)}
         if served.has_exits:
-            function = tf.function(answer, [*specs, PATIENCE_SPEC])
-            signatures[EARLY_EXIT] = Signature(function, example | EXAMPLE_PATIENCE)
+            signatures[EARLY_EXIT] = sign(function, [*specs, PATIENCE_SPEC], example | EXAMPLE_PATIENCE)
         return signatures
 
-    def read(self, value: Any, where: str) -> ChoiceRecord:
+    def answer(
+        self,
+        served: Served,
+        context: tf.Tensor,
+        question: tf.Tensor,
+        options: tf.Tensor,
+        patience: tf.Tensor | None = None,
+    ) -> Tensors:
+        """What `decide` says of questions; see `signatures`."""
+        count = served.model.num_choices
+        options = tf.ensure_shape(options, [None, count])
+        # Joined, since that raises where the batch sizes differ: what follows would broadcast.
+        texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
+        rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
+        filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
+        (contexts,) = served.tokens(texts[:, 0])
+        questions = served.tokenizer(served.tokenizer.shorten_text(filled, LONGEST_QUESTION, TAIL))
+        spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
+        inputs = served.packed(spans)
+        is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]
+        inputs = {**inputs, INPUT_MASK: inputs[INPUT_MASK] * is_option}
+        logits, layers = served.logits(inputs, patience)  # [B·C, 1]
+        return {**self.decide(tf.reshape(logits, [-1, count])), **layers}
+
+    def parse_input(self, value: Any, where: str) -> ChoiceRecord:
         """A dict of `context`, `question` and `options`."""
         context, question = self.fields(value, ("context", "question"), where)
         options = value.get("options")
@@ -242,14 +254,14 @@ class MultipleChoice(FinetuningTask):
         self.check([record])
         return record
 
-    def request(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
+    def to_model_inputs(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
         """Texts, and empty ones for options that a question has not."""
-        signature, texts = super().request(records)
+        signature, texts = super().to_model_inputs(records)
         for options in texts["options"]:
             options += [b""] * (self.num_choices - len(options))
         return signature, texts
 
-    def answer(self, record: ChoiceRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
+    def format_output(self, record: ChoiceRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
         """The number of the likeliest option, from 0."""
         choice = int(outputs["choice"])
         return {"label": choice, "score": float(outputs["scores"][choice])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ from albert_tf.tasks.examples import (
     utf8,
 )
 from albert_tf.tasks.losses import ANSWER, SPAN
-from albert_tf.tasks.serving import Served, Signature, text_spec
+from albert_tf.tasks.serving import Served, Signature, sign, text_spec
 from albert_tf.tasks.squad_metrics import answer_metrics
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, TaskConfig, to_length
 from albert_tf.tasks.task_reports import answer_report
@@ -152,6 +153,7 @@ def _answer_span(record: QuestionRecord, starts: np.ndarray, ends: np.ndarray) -
 
 CONTEXTS_AT_ONCE = 64
 NO_ANSWER = "no_answer_logits"
+_SEVERAL = ("answers", "scores", "starts", "ends")  # of the K best answers, [B, K] each
 
 QuestionRecords = Sequence[QuestionRecord]
 
@@ -223,7 +225,7 @@ class QuestionAnswering(FinetuningTask):
         rows = tokenize_examples(windows.spans, tokenizer.vocabulary, features, records=numbers)
         return Examples(records, rows, windows)
 
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
+    def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Candidates for answers [B, C], and the logit of no answer [B].
 
         Note: padding is never among the likeliest starts and ends, as it can be in google-research/albert, so
@@ -233,15 +235,15 @@ class QuestionAnswering(FinetuningTask):
         if not self.answerability:
             mask = to_length(mask, self.seq_length)
             outputs = {name: to_length(of, self.seq_length, IMPOSSIBLE) for name, of in outputs.items()}
-        found, no_answer = self._candidates(outputs, mask)
+        return self.decide(outputs, mask)
+
+    def decide(self, outputs: Tensors, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Candidates [W, C] by their fields, and the logit of no answer [W], 0 without answerability."""
+        found = labeler_candidates(outputs, mask, self.settings.n_best)
+        no_answer = tf.cast(outputs.get(NO_ANSWER, tf.zeros_like(mask[:, 0])), tf.float32)
         return {**found._asdict(), NO_ANSWER: no_answer}
 
-    def _candidates(self, outputs: Tensors, mask: tf.Tensor) -> tuple[Candidates, tf.Tensor]:
-        """Candidates [W, C], and the logit of no answer, float32 [W], 0 without answerability."""
-        found = labeler_candidates(outputs, mask, self.settings.n_best)
-        return found, tf.cast(outputs.get(NO_ANSWER, tf.zeros_like(mask[:, 0])), tf.float32)
-
-    def decode(self, examples: Examples, outputs: Arrays) -> list[AnswerPrediction]:
+    def predictions(self, examples: Examples, outputs: Arrays) -> list[AnswerPrediction]:
         """The best answers to each question over all windows of its context."""
         questions: QuestionWindows = examples.places
         splits, answers = questions.splits.numpy(), []
@@ -288,61 +290,53 @@ class QuestionAnswering(FinetuningTask):
         counts, the answer is empty. The best K answers are `answers`, `scores`, `starts` and `ends` [B, K],
         which end in empty ones where there are fewer.
         """
-        model, input_format = served.model, served.input_format
-        # Tokens that an input of the model needs, whatever they are.
-        shortest = max(model.start_n_top, model.end_n_top) if self.answerability else 1
-        check_length("seq_length", served.seq_length, max(self._shortest(input_format), shortest))
+        self._shortest_window(served)
+        specs = [text_spec("question"), text_spec("context")]
+        example = {"question": ["How is the water?"], "context": ["The water is warm, and the sea is cold."]}
+        return {"answer": sign(functools.partial(self.answer, served), specs, example)}
 
+    def _shortest_window(self, served: Served) -> int:
+        """Tokens that an input of the model needs at least; an InputError where that is too many."""
+        model = served.model
+        shortest = max(model.start_n_top, model.end_n_top) if self.answerability else 1
+        check_length("seq_length", served.seq_length, max(self._shortest(served.input_format), shortest))
+        return shortest
+
+    def answer(self, served: Served, question: tf.Tensor, context: tf.Tensor) -> Tensors:
+        """The best answers to questions; see `signatures`."""
+        # Stacked, since that raises where the batch sizes differ: what follows would go on.
+        question, context = tf.unstack(tf.stack([ensure_text_batch(text) for text in (question, context)]))
+        contexts = Contexts(context, *served.tokenizer.tokenize_with_offsets(context))
+        rows, (questions,) = tf.range(tf.size(question)), served.tokens(question)
+        reading = served.seq_length, self.settings, served.input_format
+        windows = question_windows(questions, contexts, rows, *reading)
+        inputs = served.packed(windows.spans, self._shortest_window(served))
+        dtypes = {**Candidates(tf.int32, tf.int32, tf.float32, tf.float32)._asdict(), NO_ANSWER: tf.float32}
+        decided = in_blocks(lambda x: self.decide(served.outputs(x), x[INPUT_MASK]), inputs, dtypes)
+        no_answer, length = decided.pop(NO_ANSWER), tf.shape(inputs[INPUT_MASK])[1]
         count = min(served.top_k, self.settings.n_best)
 
-        def candidates(inputs: Tensors) -> tuple[Candidates, tf.Tensor]:
-            return self._candidates(served.outputs(inputs), inputs[INPUT_MASK])
+        def best(number: tf.Tensor) -> dict[str, tf.Tensor]:
+            answers = windows.answers(number, Candidates(**decided), length)
+            missing = [[0, tf.maximum(count - tf.size(answers.text), 0)]]
+            columns = (answers.text, tf.cast(answers.probability, tf.float32), answers.start, answers.end)
+            return {name: tf.pad(x, missing)[:count] for name, x in zip(_SEVERAL, columns, strict=True)}
 
-        @tf.function(input_signature=[text_spec("question"), text_spec("context")])
-        def answer(question: tf.Tensor, context: tf.Tensor) -> Tensors:
-            texts = [ensure_text_batch(text) for text in (question, context)]
-            # Stacked, since that raises where the batch sizes differ: what follows would go on.
-            question, context = tf.unstack(tf.stack(texts))
-            contexts = Contexts(context, *served.tokenizer.tokenize_with_offsets(context))
-            rows = tf.range(tf.size(question))
-            (questions,) = served.tokens(question)
-            windows = question_windows(
-                questions, contexts, rows, served.seq_length, self.settings, input_format
-            )
-            inputs = served.packed(windows.spans, shortest)
-            dtypes = Candidates(tf.int32, tf.int32, tf.float32, tf.float32), tf.float32
-            found, no_answer = in_blocks(candidates, inputs, dtypes)
-            length = tf.shape(inputs[INPUT_MASK])[1]
+        types = zip(_SEVERAL, (tf.string, tf.float32, tf.int32, tf.int32), strict=True)
+        specs = {name: tf.TensorSpec([count], dtype) for name, dtype in types}
+        several = tf.map_fn(best, rows, fn_output_signature=specs)
+        answers = {**several, **{name.removesuffix("s"): x[:, 0] for name, x in several.items()}}
+        if self.answerability:
+            of_questions = windows.windows.rows, tf.size(question)
+            answers["no_answer_score"] = tf.math.unsorted_segment_min(no_answer, *of_questions)
+        return answers
 
-            def best(number: tf.Tensor) -> dict[str, tf.Tensor]:
-                answers = windows.answers(number, found, length)
-                columns = {
-                    "answer": answers.text,
-                    "score": tf.cast(answers.probability, tf.float32),
-                    "start": answers.start,
-                    "end": answers.end,
-                }
-                missing = [[0, tf.maximum(count - tf.size(answers.text), 0)]]
-                several = {f"{name}s": tf.pad(x, missing)[:count] for name, x in columns.items()}
-                return {**{name: x[0] for name, x in columns.items()}, **several}
-
-            types = {"answer": tf.string, "score": tf.float32, "start": tf.int32, "end": tf.int32}
-            outputs = types | {f"{name}s": tf.TensorSpec([count], kind) for name, kind in types.items()}
-            answers = tf.map_fn(best, rows, fn_output_signature=outputs)
-            if self.answerability:
-                of_questions = windows.windows.rows, tf.size(question)
-                answers["no_answer_score"] = tf.math.unsorted_segment_min(no_answer, *of_questions)
-            return answers
-
-        example = {"question": ["How is the water?"], "context": ["The water is warm, and the sea is cold."]}
-        return {"answer": Signature(answer, example)}
-
-    def read(self, value: Any, where: str) -> QuestionRecord:
+    def parse_input(self, value: Any, where: str) -> QuestionRecord:
         """A dict of `question` and `context`."""
         question, context = self.fields(value, ("question", "context"), where)
         return QuestionRecord(where, where, question, context, (), False)
 
-    def answer(self, record: QuestionRecord, outputs: Arrays, top_k: int | None) -> Any:
+    def format_output(self, record: QuestionRecord, outputs: Arrays, top_k: int | None) -> Any:
         """A span of the context, or an empty one with the probability that there is no answer.
 
         With `top_k` a list of this answer and the next best spans.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -23,7 +23,7 @@ DEFAULT = "serving_default"
 PAIR = "pair"
 
 # The default signature with a further input, by which texts leave early.
-EARLY_EXIT, PATIENCE = "early_exit", "patience"
+EARLY_EXIT, PATIENCE, LAYERS = "early_exit", "patience", "layers"  # the last of its outputs
 PATIENCE_SPEC = tf.TensorSpec([None], tf.int32, PATIENCE)  # a number for each text, as servers join requests
 EXAMPLE_PATIENCE = {PATIENCE: [2]}
 
@@ -36,6 +36,13 @@ class Signature(NamedTuple):
 
     function: tf.types.experimental.GenericFunction  # from dense tensors to dense tensors by name
     example: Mapping[str, Any]  # a request, which a server answers before it takes others
+
+
+def sign(
+    function: Callable[..., Tensors], specs: Sequence[tf.TensorSpec], example: Mapping[str, Any]
+) -> Signature:
+    """The signature of a function of tensors, whose parameters are called as the specs are."""
+    return Signature(tf.function(function, input_signature=specs), example)
 
 
 class Served(NamedTuple):
@@ -89,6 +96,13 @@ class Served(NamedTuple):
             return call_with_early_exit(self.model, inputs, patience)
         return self.model.head(inputs, self.encoded(inputs), None)
 
+    def logits(
+        self, inputs: Tensors, patience: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """The float32 logits of `outputs`, and the `layers` computed where texts may leave early."""
+        found = dict(self.outputs(inputs, patience))
+        return tf.cast(found.pop("logits"), tf.float32), {n: x for n, x in found.items() if n == LAYERS}
+
     @property
     def has_exits(self) -> bool:
         """True if texts can leave early."""
@@ -114,35 +128,26 @@ def text_signatures(
     """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each.
 
     Args:
-      answer: from one or two texts, and perhaps the keyword `patience`, to outputs.
+      answer: from these, and perhaps `patience`, to outputs.
       takes_pairs: True for `pair` alone, False for `serving_default` alone.
       has_exits: True for `early_exit`, too: the first of these with `patience`, int32 [B].
     """
-
-    @tf.function(input_signature=[text_spec("text")])
-    def serving_default(text: tf.Tensor) -> Tensors:
-        return answer(text)
-
-    @tf.function(input_signature=[text_spec("text"), text_spec("text_pair")])
-    def pair(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
-        return answer(text, text_pair)
-
-    @tf.function(input_signature=[text_spec("text"), PATIENCE_SPEC])
-    def early_exit(text: tf.Tensor, patience: tf.Tensor) -> Tensors:
-        return answer(text, patience=patience)
-
-    @tf.function(input_signature=[text_spec("text"), text_spec("text_pair"), PATIENCE_SPEC])
-    def pair_early_exit(text: tf.Tensor, text_pair: tf.Tensor, patience: tf.Tensor) -> Tensors:
-        return answer(text, text_pair, patience=patience)
-
+    text, text_pair = text_spec("text"), text_spec("text_pair")
     one = {"text": ["Warm words before the first visitor."]}
     two = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
-    signatures = {} if takes_pairs else {DEFAULT: Signature(serving_default, one)}
-    if takes_pairs in (None, True):
-        signatures[PAIR] = Signature(pair, two)
-    if has_exits:
-        function, example = (pair_early_exit, two) if takes_pairs else (early_exit, one)
-        signatures[EARLY_EXIT] = Signature(function, example | EXAMPLE_PATIENCE)
+    signatures = {} if takes_pairs else {DEFAULT: sign(lambda text: answer(text), [text], one)}
+    if takes_pairs is not False:
+        signatures[PAIR] = sign(lambda text, text_pair: answer(text, text_pair), [text, text_pair], two)
+    if has_exits and takes_pairs:
+        specs = [text, text_pair, PATIENCE_SPEC]
+        signatures[EARLY_EXIT] = sign(
+            lambda text, text_pair, patience: answer(text, text_pair, patience), specs, two | EXAMPLE_PATIENCE
+        )
+    elif has_exits:
+        specs = [text, PATIENCE_SPEC]
+        signatures[EARLY_EXIT] = sign(
+            lambda text, patience: answer(text, patience=patience), specs, one | EXAMPLE_PATIENCE
+        )
     return signatures
 
 

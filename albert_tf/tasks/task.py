@@ -1,16 +1,16 @@
 """Interfaces of a kind of task.
 
-Data flows through it in two ways. In bulk, for training and for files: `encode` turns records into rows of
-tokens, a model sees them in batches, `keep` reduces its outputs in the graph, `decode` makes a prediction of
-each record. At once, for a server and in memory: a signature does all of this in one graph, from strings to
-answers, by the same functions.
+Text goes one way: tokens → model → `decide`, in the graph. In bulk, for training and files, `encode` makes
+rows of tokens of records, a model sees them in batches, and `predictions` are made of what `decide` gives. At
+once, for a server and for `pipeline`, `answer` does all of it in one graph, from strings to outputs, and
+`format_output` makes plain values of these.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -77,19 +77,22 @@ class Task(abc.ABC):
         self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
         self.labels: Sequence[str] = config.get("labels") or ()
 
-    @abc.abstractmethod
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """Functions from strings to answers by name; the first one is the default of a server."""
+    # The outputs for texts by the names of inputs, as tensors: `answer(served, text=…)`.
+    answer: Callable[..., Tensors]
 
     @abc.abstractmethod
-    def read(self, value: Any, where: str) -> Any:
+    def signatures(self, served: Served) -> dict[str, Signature]:
+        """`answer` as functions of a server by name, the default one first."""
+
+    @abc.abstractmethod
+    def parse_input(self, value: Any, where: str) -> Any:
         """A record of one input of a pipeline; an InputError names the place of what is none."""
 
     def check(self, records: Records) -> None:  # noqa: B027  few kinds refuse any
         """Refuses records that cannot be answered together."""
 
-    def request(self, records: Records) -> tuple[str, dict[str, Any]]:
-        """Name of a signature, and its inputs for some records."""
+    def to_model_inputs(self, records: Records) -> tuple[str, dict[str, Any]]:
+        """Inputs of `answer` for some records, after the name of the signature that takes them."""
         return self.signature, self.texts_of(records, *self.inputs)
 
     @staticmethod
@@ -107,11 +110,11 @@ class Task(abc.ABC):
         return tuple(check_text(value[name], f"{where}[{name!r}]") for name in names)
 
     @abc.abstractmethod
-    def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
-        """Answer of a pipeline to a result of `read`: plain values, places in characters.
+    def format_output(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
+        """Answer of a pipeline to a record: plain values, places in characters.
 
-        Outputs are those of the signature for this record; `top_k` is how many answers to give, where there
-        may be several.
+        `outputs` are those of `answer` for this record. `top_k` is the number of answers, where there may be
+        several.
         """
 
     def collect(self, answers: list[Any]) -> Any:
@@ -155,12 +158,12 @@ class FinetuningTask(Task):
         """Records as rows of tokens; an InputError names a record that does not fit the model."""
 
     @abc.abstractmethod
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """The part of a model's outputs that `decode` needs, [B, …] with static shapes but for B."""
+    def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
+        """What `predictions` needs of a model's outputs: [B, …], with static shapes but for B."""
 
     @abc.abstractmethod
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Any]:
-        """A prediction of each record, of what `keep` has given for all rows, [N, …]."""
+    def predictions(self, examples: Examples, outputs: Arrays) -> list[Any]:
+        """A prediction of each record, of what `collect_outputs` has given for all rows, [N, …]."""
 
     def objective(self) -> LossFn:
         """Objective of fine-tuning."""

@@ -27,7 +27,7 @@ from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.masked_words import MaskedWords
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PAIR, PATIENCE, TOP_K, Served
+from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PATIENCE, TOP_K, Served
 from albert_tf.tasks.task import SEQ_LENGTH
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles
@@ -126,43 +126,17 @@ def load_exported_predictor(folder: Path, features: Features | None = None) -> P
 
     if features is not None and (embeddings := outputs.get(FeatureExtraction.signature)):
         return Predictor(features(embeddings["embedding"].shape[-1]), ask)
-    config = _exported_config(folder, loaded.signatures, outputs) if features is None else None
-    if config is None:
+    task = folder / "assets" / TASK_FILE
+    config = {"model": "pretrainer"} if "fill_mask" in outputs else None
+    if task.is_file() and DEFAULT in outputs:
+        config = json_object(task.read_bytes(), task)
+    if features is not None or config is None:
         what = "answers" if features is None else "embeds texts"
         raise InputError(f"{folder} has no signature that {what}: name the folder hub/serving of an export")
     kind = create_task(config)
     has_limit = isinstance(kind, MaskedWords | QuestionAnswering)
     max_top_k = outputs[kind.signature]["scores"].shape[-1] if has_limit else None
     return Predictor(kind, ask, max_top_k, EARLY_EXIT in outputs)
-
-
-def _exported_config(
-    folder: Path, signatures: Mapping[str, Any], outputs: Mapping[str, Mapping[str, tf.TensorSpec]]
-) -> TaskConfig | None:
-    """Entries of task.json that the signatures of a serving model, their outputs, and its assets tell."""
-    if "fill_mask" in outputs:
-        return {"model": "pretrainer"}
-    if "answer" in outputs:
-        return {"model": "span_labeler", "answerability": "no_answer_score" in outputs["answer"]}
-    if "tag" in outputs:
-        return {"model": "token_classifier", **_exported_labels(folder)}
-    if "choose" in outputs:
-        return {"model": "multiple_choice", "num_choices": outputs["choose"]["scores"].shape[-1]}
-    found = outputs.get(DEFAULT, {})
-    if not {"scores", "score"} & found.keys():
-        return None
-    count = found["scores"].shape[-1] if "scores" in found else 1
-    config = {"model": "classifier", "num_labels": count, "multi_label": "is_label" in found}
-    if PAIR not in outputs or "text_pair" in signatures[DEFAULT].structured_input_signature[1]:
-        config["takes_pairs"] = PAIR in outputs
-    return config
-
-
-def _exported_labels(folder: Path) -> TaskConfig:
-    """The labels of a serving model, of which each answer has those of its words alone."""
-    file = folder / "assets" / TASK_FILE
-    task = json_object(file.read_bytes(), file) if file.is_file() else {}
-    return {name: task[name] for name in {"labels"} & task.keys()}
 
 
 def _arrays(outputs: Tensors) -> dict[str, np.ndarray]:

@@ -131,14 +131,11 @@ def create_predict_fn(
 
 def mean_loss(found: Iterable[Predictions]) -> dict[str, float]:
     """The `loss` of all predictions together; empty where they do not tell it."""
-    sums = sum_losses(found)
-    return {"loss": loss_metrics(sums)["loss"]} if sums else {}
-
-
-def sum_losses(found: Iterable[Predictions]) -> dict[str, LossSum]:
-    """The losses of all predictions together; empty where they do not tell them."""
     terms = [predicted.terms for predicted in found if predicted.terms]
-    return functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms) if terms else {}
+    if not terms:
+        return {}
+    add = functools.partial(tf.nest.map_structure, operator.add)
+    return {"loss": loss_metrics(functools.reduce(add, terms))["loss"]}
 
 
 BAR_DELAY = 2.0  # seconds until a progress bar is shown
@@ -155,6 +152,16 @@ class FinetunedModel(NamedTuple):
     xla: bool | None = None  # as `Execution` takes it
     patience: int | None = None  # as `predict` takes it
 
+    @property
+    def kind(self) -> Any:
+        """The kind of task, with the settings of the model."""
+        return self.task.kind(self.entries)
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of one's own table that task.json names; None of other tasks."""
+        return Columns(**self.entries["columns"]) if "columns" in self.entries else None
+
     def predicted(
         self, records: Records, batch_size: int = 32, is_labelled: bool = False, level: int = logging.INFO
     ) -> Predictions:
@@ -164,7 +171,7 @@ class FinetunedModel(NamedTuple):
         Labels that the model does not know are refused then. What is said of long texts has a level of absl.
         """
         check_range("batch_size", batch_size, at_least=1)
-        kind = self.task.kind(self.entries)
+        kind = self.kind
         examples = kind.encode(records, self.tokenizer, is_labelled)
         for line in truncation_report(examples.rows, kind.seq_length, self.entries.get("long")):
             logging.log(level, line)
@@ -215,11 +222,6 @@ def _completed(entries: Mapping[str, Any], config: AlbertConfig) -> dict[str, An
     length = min(SEQ_LENGTH, config.max_position_embeddings)
     labels = {"labels": [str(number) for number in range(entries.get("num_labels", 0))]}
     return {"seq_length": length, **labels, **entries}
-
-
-def columns_of(entries: Mapping[str, Any]) -> Columns | None:
-    """The columns of one's own table that task.json names; None of other tasks."""
-    return Columns(**entries["columns"]) if "columns" in entries else None
 
 
 def load_finetuned(

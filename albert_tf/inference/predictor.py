@@ -19,21 +19,18 @@ from albert_tf.filesystem import literal_path
 from albert_tf.finetuning.finetuned_model import check_task_kind, load_with_tokenizer
 from albert_tf.io import json_object
 from albert_tf.models.compiled_encoder import CompiledEncoder
-from albert_tf.models.early_exit import check_patience
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import TASK_FILE, best_run
 from albert_tf.tasks import Task, TaskConfig, create_task
 from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.feature_extraction import FeatureExtraction
+from albert_tf.tasks.formats import Records
 from albert_tf.tasks.masked_words import MaskedWords
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PATIENCE, TOP_K, Served
 from albert_tf.tasks.task import SEQ_LENGTH
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles
-
-# From the length of embeddings to the kind of task that asks for them.
-Features = Callable[[int], FeatureExtraction]
 
 
 class Predictor(NamedTuple):
@@ -44,16 +41,15 @@ class Predictor(NamedTuple):
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
     max_top_k: int | None = None  # fillings of a mask, or answers, at most; None: any number
     has_exits: bool = False  # True if texts can leave early
+    patience: int | None = None  # with which they do
 
-    def with_patience(self, patience: int) -> Predictor:
-        """The same model, whose texts leave early; an InputError if it has no exits."""
-        check_patience(patience, self.has_exits)
-
-        def ask(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
-            count = len(next(iter(inputs.values())))
-            return self.ask(EARLY_EXIT, {**inputs, PATIENCE: np.full(count, patience, np.int32)}, top_k)
-
-        return self._replace(ask=ask)
+    def outputs(self, records: Records, top_k: int) -> dict[str, np.ndarray]:
+        """The outputs for records that `kind.parse_input` has made, a row for each."""
+        signature, inputs = self.kind.to_model_inputs(records)
+        if self.patience is not None:
+            patience = np.full(len(records), self.patience, np.int32)
+            signature, inputs = EARLY_EXIT, {**inputs, PATIENCE: patience}
+        return self.ask(signature, inputs, top_k)
 
 
 def load_predictor(
@@ -61,11 +57,11 @@ def load_predictor(
     step: int | None,
     xla: bool | None = None,
     precision: str = "float32",
-    features: Features | None = None,
+    features: Mapping[str, Any] | None = None,
 ) -> Predictor:
     """The model of a run directory, or of a published name; arguments are those of `pipeline`.
 
-    With `features` it answers with embeddings.
+    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
 
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
@@ -81,14 +77,16 @@ def create_predictor(
     tokenizer: TextTokenizer,
     config: TaskConfig,
     xla: bool | None = None,
-    features: Features | None = None,
+    features: Mapping[str, Any] | None = None,
 ) -> Predictor:
     """A model in memory with the content of its task.json; `xla` is that of `pipeline`.
 
-    With `features` it answers with embeddings.
+    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
     """
     config = {**config, **task_of(model)}
-    kind = create_task(config) if features is None else features(model.config.hidden_size)
+    kind = (
+        create_task(config) if features is None else FeatureExtraction(model.config.hidden_size, **features)
+    )
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
     served = Served(model, tokenizer, seq_length, config)
     if compiles(xla):
@@ -109,10 +107,10 @@ def create_predictor(
     return Predictor(kind, ask, max_top_k, served.has_exits)
 
 
-def load_exported_predictor(folder: Path, features: Features | None = None) -> Predictor:
+def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = None) -> Predictor:
     """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers.
 
-    With `features` it answers with embeddings.
+    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
     """
     loaded = tf.saved_model.load(literal_path(str(folder)))
     outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
@@ -125,7 +123,7 @@ def load_exported_predictor(folder: Path, features: Features | None = None) -> P
         return _arrays(loaded.signatures[signature](**tensors))
 
     if features is not None and (embeddings := outputs.get(FeatureExtraction.signature)):
-        return Predictor(features(embeddings["embedding"].shape[-1]), ask)
+        return Predictor(FeatureExtraction(embeddings["embedding"].shape[-1], **features), ask)
     task = folder / "assets" / TASK_FILE
     config = {"model": "pretrainer"} if "fill_mask" in outputs else None
     if task.is_file() and DEFAULT in outputs:

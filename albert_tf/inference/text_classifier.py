@@ -55,7 +55,7 @@ from albert_tf.tasks.serving import without_padding
 from albert_tf.tasks.task_reports import number_figures
 from albert_tf.text.text_tokenizer import InputFormat
 from albert_tf.text.tokenizer import TOKENIZER_CLASSES, TextTokenizer, open_tokenizer
-from albert_tf.text.tokenizer_config import KIND_DEFAULTS, SENTENCEPIECE, VOCABULARY_FILES
+from albert_tf.text.tokenizer_config import KIND_DEFAULTS
 from albert_tf.training.distribution import compiles
 
 CLASSIFIER_RECIPE = FINETUNING_RECIPES["classification"]
@@ -232,9 +232,8 @@ class TextClassifier(keras.Model):
         if Path(path, TASK_FILE).is_file():
             raise InputError(f"path={os.fspath(path)!r} is a run: use {cls.__name__}.from_pretrained")
         try:
-            model = keras.models.load_model(
-                literal_path(str(path)) if Path(path).is_dir() else os.fspath(path)
-            )
+            name = literal_path(str(path)) if Path(path).is_dir() else os.fspath(path)
+            model = keras.models.load_model(name)
         except (TypeError, ValueError) as error:  # of layers that Keras does not know
             raise InputError(f"path={os.fspath(path)!r} holds no {cls.__name__}: {error}") from error
         if not isinstance(model, cls):
@@ -292,10 +291,8 @@ class TextClassifier(keras.Model):
         if kwargs.get("jit_compile") and self.long_texts.long == WINDOWS:
             raise InputError("jit_compile=True: the number of windows varies, leave it out")
         own_loss, own_metrics = _DEFAULTS[self.task_entries()["task"]]()
-        loss, metrics = (
-            (own_loss if loss == DEFAULT_FOR_TASK else loss),
-            (own_metrics if metrics == DEFAULT_FOR_TASK else metrics),
-        )
+        loss = own_loss if loss == DEFAULT_FOR_TASK else loss
+        metrics = own_metrics if metrics == DEFAULT_FOR_TASK else metrics
         if optimizer == DEFAULT_FOR_TASK:
             optimizer = keras.optimizers.Adam(CLASSIFIER_RECIPE.learning_rate)
         weighted = kwargs.pop("weighted_metrics", None)
@@ -527,9 +524,7 @@ class TextClassifier(keras.Model):
         """An untrained model of the same shape and vocabulary."""
         config = dict(config)
         classifier = AlbertClassifier.from_config(config.pop("classifier"))
-        kind, vocabulary = config.pop("kind", SENTENCEPIECE), config.pop("vocabulary")
-        if isinstance(vocabulary, str):  # of older files, which were all of one kind
-            vocabulary = dict.fromkeys(VOCABULARY_FILES[SENTENCEPIECE], vocabulary)
+        kind, vocabulary = config.pop("kind"), config.pop("vocabulary")
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
         settings = {name: config.pop(name) for name in KIND_DEFAULTS[kind] if name in config}
         return cls(classifier, TOKENIZER_CLASSES[kind].from_files(files, **settings), **config)

@@ -41,6 +41,7 @@ from albert_tf.text.tokenizer import TextTokenizer
 
 TextRecords = Sequence[TextRecord]
 Metric = Callable[[Sequence[str], Sequence[str]], float]
+TextMetrics = Callable[[Any, TextRecords, Sequence[Prediction]], dict[str, float]]
 
 # Entry of task.json, of a run that names no columns.
 PAIRS_KEY = "takes_pairs"
@@ -175,7 +176,7 @@ class TextTask(FinetuningTask):
                 lambda windows: served.logits(windows)[0], without_padding(windows), tf.float32
             )
             logits = pool_windows(logits, rows, tf.size(text), long)
-            layers: dict[str, tf.Tensor] = {}
+            layers = dict[str, tf.Tensor]()
         else:
             logits, layers = served.logits(without_padding(inputs), patience)
         return {**self.serving_outputs(self.scores(logits), served.label_names()), **layers}
@@ -186,8 +187,12 @@ class TextTask(FinetuningTask):
         A model of pairs has `pair` alone, which is its `serving_default`, too. A model with exits has
         `early_exit`, the first one with `patience` int32 [B], and its answers have the `layers` computed.
         """
-        served.label_names()  # or an error before anything is traced
+        self.check_served(served)
         return text_signatures(functools.partial(self.answer, served), self.takes_pairs, served.has_exits)
+
+    def check_served(self, served: Served) -> None:
+        """Refuses labels that are not as many as the model's."""
+        served.label_names()
 
     @staticmethod
     def parse_input(value: Any, where: str) -> TextRecord:
@@ -279,10 +284,9 @@ class Classification(TextTask):
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:
         """The label, or a list of `top_k`: this one, and the likeliest others."""
-        label = bytes(outputs["label"]).decode()
         if top_k is not None:
-            return sorted(most_likely(outputs), key=lambda found: found["label"] != label)[:top_k]
-        return {"label": label, "score": float(outputs["score"])}
+            return most_likely(outputs, np.flatnonzero(outputs["labels"] == outputs["label"]))[:top_k]
+        return {"label": bytes(outputs["label"]).decode(), "score": float(outputs["score"])}
 
 
 def format_inputs(records: TextRecords) -> dict[str, list[str]]:
@@ -301,21 +305,17 @@ def label_scores(scores: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor
     return {"labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0), "scores": scores}
 
 
-def most_likely(outputs: Arrays) -> list[dict[str, Any]]:
-    """Labels of a text with their scores, the likeliest first; outputs `labels` and `scores`, [K] each."""
+def most_likely(outputs: Arrays, chosen: np.ndarray) -> list[dict[str, Any]]:
+    """Labels of a text with their scores, in the order of `Prediction`; `labels` and `scores`, [K] each."""
     labels, scores = outputs["labels"], outputs["scores"]
-    order = np.argsort(-scores, kind="stable")
+    order = Prediction(None, scores, chosen).order
     return [{"label": labels[number].decode(), "score": float(scores[number])} for number in order]
 
 
-def label_metrics(
-    **functions: Metric,
-) -> Callable[[FinetuningTask, TextRecords, Sequence[Prediction]], dict[str, float]]:
+def label_metrics(**functions: Metric) -> TextMetrics:
     """A function from a task, records and predictions to metrics of their labels."""
 
-    def metrics(
-        _: FinetuningTask, records: TextRecords, predictions: Sequence[Prediction]
-    ) -> dict[str, float]:
+    def metrics(_: Any, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         right = [label_of(record) for record in records]
         predicted = [same_label(found.value) for found in predictions]
         return {name: function(right, predicted) for name, function in functions.items()}

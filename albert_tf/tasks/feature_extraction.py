@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from albert_tf.models.heads import mean_state
 from albert_tf.tasks.classification import TextTask
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import Records
-from albert_tf.tasks.serving import Served, Signature, sign, text_spec
+from albert_tf.tasks.serving import EXAMPLE_TEXT, Served
 from albert_tf.tasks.task import Arrays, Task
 
 # Outputs of the signature, by the pooling.
@@ -33,6 +32,7 @@ class FeatureExtraction(Task):
     name = "feature_extraction"
     signature = "embed"
     inputs = ("text",)
+    example = EXAMPLE_TEXT
 
     def __init__(self, hidden_size: int, pooling: str = MEAN, normalize: bool = False):
         super().__init__({})
@@ -40,17 +40,12 @@ class FeatureExtraction(Task):
         check_type("normalize", "bool", normalize)
         self.hidden_size, self.pooling, self.normalize = hidden_size, pooling, normalize
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`embed`: from `text` string [B] to embeddings, float32 [B, H], that are not normalised.
+    def answer(self, served: Served, text: tf.Tensor) -> Tensors:
+        """Embeddings of texts, string [B], float32 [B, H] each, that are not normalised.
 
         They are `embedding`, the mean of the last states of all tokens, `[CLS]` and `[SEP]` included, and
         `first_token`, the last state of the first one. Texts are cut at the model's longest input.
         """
-        example = {"text": ["Warm words before the first visitor."]}
-        return {"embed": sign(functools.partial(self.answer, served), [text_spec("text")], example)}
-
-    def answer(self, served: Served, text: tf.Tensor) -> Tensors:
-        """The embeddings of texts, string [B]; see `signatures`."""
         inputs = served.inputs(text)
         sequence = tf.cast(served.encoded(inputs)["sequence_output"], tf.float32)  # [B, S, H]
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf.constants import WORD_IDS, Tensors
 from albert_tf.errors import InputError, shorten
 from albert_tf.tasks.examples import TextRecord
-from albert_tf.tasks.serving import Served, Signature, encoder_signatures, sign, text_spec, without_padding
+from albert_tf.tasks.serving import Served, Signature, encoder_signatures, without_padding
 from albert_tf.tasks.task import Arrays, Task
 from albert_tf.text.offsets import edges, rows_of
 from albert_tf.text.packing import pack
@@ -83,21 +83,19 @@ class MaskedWords(Task):
     model = "pretrainer"
     signature = "fill_mask"
     inputs = ("text",)
+    example: Mapping[str, Any] = {"text": [f"The water is {MASK_TOKEN}."]}
 
     def signatures(self, served: Served) -> dict[str, Signature]:
-        """Those of the encoder, and `fill_mask`.
+        """Those of the encoder, and `fill_mask`."""
+        return {**encoder_signatures(served), **super().signatures(served)}
 
-        It is from `text` with `[MASK]` in it to the likeliest `tokens` string [B, M, K] and their
-        probabilities, `scores` float32 [B, M, K]. M is the largest number of masks in a text of the batch:
+    def answer(self, served: Served, text: tf.Tensor) -> Tensors:
+        """The likeliest `tokens` string [B, M, K] for the masks of texts, and their probabilities, `scores`.
+
+        Texts, string [B], have `[MASK]` in them. M is the largest number of masks in a text of the batch:
         the rows of other texts end in empty tokens of score 0, and so do those of texts that lost masks to
         trimming.
         """
-        example = {"text": [f"The water is {MASK_TOKEN}."]}
-        fill_mask = sign(functools.partial(self.answer, served), [text_spec("text")], example)
-        return {**encoder_signatures(served), "fill_mask": fill_mask}
-
-    def answer(self, served: Served, text: tf.Tensor) -> Tensors:
-        """The likeliest tokens for the masks of texts, string [B]; see `signatures`."""
         model, tokenizer, size = served.model, served.tokenizer, served.model.config.vocab_size
         text = tokenizer.shorten_text(ensure_text_batch(text), served.seq_length)
         tokens = tokens_with_masks(text, tokenizer)

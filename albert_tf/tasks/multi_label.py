@@ -89,5 +89,5 @@ class MultiLabel(TextTask):
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
         """The labels of the text, the likeliest first; with `top_k` so many, whatever their probability."""
-        count = int(outputs["is_label"].sum()) if top_k is None else top_k
-        return most_likely(outputs)[:count]
+        chosen = np.flatnonzero(outputs["is_label"])
+        return most_likely(outputs, chosen)[: len(chosen) if top_k is None else top_k]

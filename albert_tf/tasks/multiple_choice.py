@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,15 +22,7 @@ from albert_tf.tasks.examples import (
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy
-from albert_tf.tasks.serving import (
-    EARLY_EXIT,
-    EXAMPLE_PATIENCE,
-    PATIENCE_SPEC,
-    Served,
-    Signature,
-    sign,
-    text_spec,
-)
+from albert_tf.tasks.serving import Served
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.offsets import rows_of
@@ -111,6 +102,11 @@ class MultipleChoice(FinetuningTask):
     def __init__(self, config: TaskConfig):
         super().__init__(config)
         self.num_choices: int = config.get("num_choices", 0)
+        self.example = {
+            "context": ["The water is warm."],
+            "question": ["The water is _ ."],
+            "options": [[f"warm {number}" for number in range(self.num_choices)]],
+        }
 
     @classmethod
     def model_config(cls, records: ChoiceRecords) -> dict[str, Any]:
@@ -195,27 +191,9 @@ class MultipleChoice(FinetuningTask):
         labels = [str(number) for number in range(self.num_choices)]
         return label_report(labels, right, predicted, np.stack([p.scores for p in predictions]), inputs)
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`choose`: from `context`, `question` string [B] and `options` string [B, C] to the best option.
-
-        It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C]. An empty
-        option is none, since a question may have fewer than C; its probability is 0. A model with exits has
-        `early_exit`, the same with `patience` int32 [B], and answers the `layers` computed.
-        """
+    def check_served(self, served: Served) -> None:
+        """Refuses a longest input that is too short for a token of each text."""
         check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
-        count = served.model.num_choices
-        options = tf.TensorSpec([None, count], tf.string, "options")
-        specs = [text_spec("context"), text_spec("question"), options]
-        example = {
-            "context": ["The water is warm."],
-            "question": ["The water is _ ."],
-            "options": [[f"warm {number}" for number in range(count)]],
-        }
-        function = functools.partial(self.answer, served)
-        signatures = {"choose": sign(function, specs, example)}
-        if served.has_exits:
-            signatures[EARLY_EXIT] = sign(function, [*specs, PATIENCE_SPEC], example | EXAMPLE_PATIENCE)
-        return signatures
 
     def answer(
         self,
@@ -225,7 +203,12 @@ class MultipleChoice(FinetuningTask):
         options: tf.Tensor,
         patience: tf.Tensor | None = None,
     ) -> Tensors:
-        """What `decide` says of questions; see `signatures`."""
+        """The best of the options, string [B, C], of questions on contexts, string [B] each.
+
+        It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C]. An empty
+        option is none, since a question may have fewer than C; its probability is 0. With
+        `patience` int32 [B] it answers the `layers` computed, too.
+        """
         count = served.model.num_choices
         options = tf.ensure_shape(options, [None, count])
         # Joined, since that raises where the batch sizes differ: what follows would broadcast.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +35,7 @@ from albert_tf.tasks.examples import (
     utf8,
 )
 from albert_tf.tasks.losses import ANSWER, SPAN
-from albert_tf.tasks.serving import Served, Signature, sign, text_spec
+from albert_tf.tasks.serving import Served
 from albert_tf.tasks.squad_metrics import answer_metrics
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, TaskConfig, to_length
 from albert_tf.tasks.task_reports import answer_report
@@ -187,6 +186,10 @@ class QuestionAnswering(FinetuningTask):
     model = "span_labeler"
     signature = "answer"
     inputs = ("question", "context")
+    example: Mapping[str, Any] = {
+        "question": ["How is the water?"],
+        "context": ["The water is warm, and the sea is cold."],
+    }
     has_windows = True
     metric_names = ("f1", "exact_match")
 
@@ -281,19 +284,9 @@ class QuestionAnswering(FinetuningTask):
         odds = [found.null_odds or 0.0 for found in predictions] if self.answerability else None
         return answer_report(records, answers, probabilities, odds)
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`answer`: from `question` and `context` string [B], of any length, to the best span of the context.
-
-        It answers `answer` string [B], its probability among the n best, `score` float32 [B], `start` and
-        `end` int32 [B], its first byte in the context and the one after its last; and with answerability
-        `no_answer_score` float32 [B], above 0 where the model says that there is no answer. Where no span
-        counts, the answer is empty. The best K answers are `answers`, `scores`, `starts` and `ends` [B, K],
-        which end in empty ones where there are fewer.
-        """
+    def check_served(self, served: Served) -> None:
+        """Refuses a longest input that is too short for a question and a token of its context."""
         self._shortest_window(served)
-        specs = [text_spec("question"), text_spec("context")]
-        example = {"question": ["How is the water?"], "context": ["The water is warm, and the sea is cold."]}
-        return {"answer": sign(functools.partial(self.answer, served), specs, example)}
 
     def _shortest_window(self, served: Served) -> int:
         """Tokens that an input of the model needs at least; an InputError where that is too many."""
@@ -303,7 +296,14 @@ class QuestionAnswering(FinetuningTask):
         return shortest
 
     def answer(self, served: Served, question: tf.Tensor, context: tf.Tensor) -> Tensors:
-        """The best answers to questions; see `signatures`."""
+        """The best spans of contexts for questions, string [B] each of any length.
+
+        It answers `answer` string [B], its probability among the n best, `score` float32 [B], `start` and
+        `end` int32 [B], its first byte in the context and the one after its last; and with answerability
+        `no_answer_score` float32 [B], above 0 where the model says that there is no answer. Where no span
+        counts, the answer is empty. The best K answers are `answers`, `scores`, `starts` and `ends` [B, K],
+        which end in empty ones where there are fewer.
+        """
         # Stacked, since that raises where the batch sizes differ: what follows would go on.
         question, context = tf.unstack(tf.stack([ensure_text_batch(text) for text in (question, context)]))
         contexts = Contexts(context, *served.tokenizer.tokenize_with_offsets(context))
@@ -346,7 +346,7 @@ class QuestionAnswering(FinetuningTask):
             found.append({"answer": "", "score": float(1 / (1 + np.exp(-odds))), "start": 0, "end": 0})
         columns = (outputs[name].tolist() for name in ("scores", "starts", "ends"))
         for score, *places in zip(*columns, strict=True):
-            start, end = characters(record.context, *places)
+            start, end = characters(record.context, places).tolist()
             if start < end or not found:  # behind the last one all are empty
                 answer = {"answer": record.context[start:end], "score": score, "start": start, "end": end}
                 found.append(answer)

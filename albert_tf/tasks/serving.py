@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -24,8 +26,9 @@ PAIR = "pair"
 
 # The default signature with a further input, by which texts leave early.
 EARLY_EXIT, PATIENCE, LAYERS = "early_exit", "patience", "layers"  # the last of its outputs
-PATIENCE_SPEC = tf.TensorSpec([None], tf.int32, PATIENCE)  # a number for each text, as servers join requests
-EXAMPLE_PATIENCE = {PATIENCE: [2]}
+EXAMPLE_PATIENCE = {PATIENCE: [2]}  # a number for each text, as servers join requests
+EXAMPLE_TEXT = {"text": ["Warm words before the first visitor."]}
+EXAMPLE_PAIR = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
 
 # Fillings of a mask where nobody says how many.
 TOP_K = 5
@@ -39,9 +42,24 @@ class Signature(NamedTuple):
 
 
 def sign(
-    function: Callable[..., Tensors], specs: Sequence[tf.TensorSpec], example: Mapping[str, Any]
+    answer: Callable[..., Tensors], example: Mapping[str, Any], shape: Sequence[int | None] | None = None
 ) -> Signature:
-    """The signature of a function of tensors, whose parameters are called as the specs are."""
+    """The signature of a function of tensors by name, for requests such as the example.
+
+    Inputs are string, or int32 where the example has numbers, of a shape; None: [B], or [B, …] with the other
+    axes of the example.
+    """
+    specs = []
+    for name, value in example.items():
+        array = np.array(value)
+        dtype = tf.int32 if array.dtype.kind == "i" else tf.string
+        specs.append(tf.TensorSpec(shape or [None, *array.shape[1:]], dtype, name))
+
+    def function(*values: tf.Tensor) -> Tensors:
+        return answer(**dict(zip(example, values, strict=True)))
+
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in example]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return Signature(tf.function(function, input_signature=specs), example)
 
 
@@ -117,11 +135,6 @@ class Served(NamedTuple):
         return [str(name) for name in names]
 
 
-def text_spec(name: str) -> tf.TensorSpec:
-    """An input of a text a row, string [B]."""
-    return tf.TensorSpec([None], tf.string, name)
-
-
 def text_signatures(
     answer: Callable[..., Tensors], takes_pairs: bool | None = None, has_exits: bool = False
 ) -> dict[str, Signature]:
@@ -132,30 +145,19 @@ def text_signatures(
       takes_pairs: True for `pair` alone, False for `serving_default` alone.
       has_exits: True for `early_exit`, too: the first of these with `patience`, int32 [B].
     """
-    text, text_pair = text_spec("text"), text_spec("text_pair")
-    one = {"text": ["Warm words before the first visitor."]}
-    two = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
-    signatures = {} if takes_pairs else {DEFAULT: sign(lambda text: answer(text), [text], one)}
-    if takes_pairs is not False:
-        signatures[PAIR] = sign(lambda text, text_pair: answer(text, text_pair), [text, text_pair], two)
-    if has_exits and takes_pairs:
-        specs = [text, text_pair, PATIENCE_SPEC]
-        signatures[EARLY_EXIT] = sign(
-            lambda text, text_pair, patience: answer(text, text_pair, patience), specs, two | EXAMPLE_PATIENCE
-        )
-    elif has_exits:
-        specs = [text, PATIENCE_SPEC]
-        signatures[EARLY_EXIT] = sign(
-            lambda text, patience: answer(text, patience=patience), specs, one | EXAMPLE_PATIENCE
-        )
-    return signatures
+    requests: dict[str, Mapping[str, Any]] = {DEFAULT: EXAMPLE_TEXT, PAIR: EXAMPLE_PAIR}
+    if takes_pairs is not None:
+        del requests[DEFAULT if takes_pairs else PAIR]
+    if has_exits:
+        requests[EARLY_EXIT] = {**next(iter(requests.values())), **EXAMPLE_PATIENCE}
+    return {name: sign(answer, example) for name, example in requests.items()}
 
 
 def encoder_signatures(served: Served) -> dict[str, Signature]:
     """`serving_default` and `pair`: texts to `pooled_output`, float32 [B, H]."""
 
-    def pooled_output(*texts: tf.Tensor) -> Tensors:
-        outputs = served.encoded(served.inputs(*texts))
+    def pooled_output(**texts: tf.Tensor) -> Tensors:
+        outputs = served.encoded(served.inputs(*texts.values()))
         return {"pooled_output": tf.cast(outputs["pooled_output"], tf.float32)}
 
     return text_signatures(pooled_output)

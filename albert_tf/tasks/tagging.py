@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from albert_tf.constants import SPACE_WORDS, WORDS, Tensors
 from albert_tf.errors import InputError, check_choice
@@ -18,6 +17,7 @@ from albert_tf.tasks.examples import (
     TaggedRecord,
     TextRecord,
     TokenizedTexts,
+    characters,
     check_length,
     label_ids,
     tag_names,
@@ -28,7 +28,7 @@ from albert_tf.tasks.examples import (
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, entity_scores, entity_spans, find_scheme
-from albert_tf.tasks.serving import Served, Signature, sign, text_spec
+from albert_tf.tasks.serving import Served, Signature, sign
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig, to_length
 from albert_tf.tasks.task_reports import tag_report
 from albert_tf.text.offsets import rows_of
@@ -53,7 +53,7 @@ def split_texts(texts: Sequence[str], words: str) -> list[WordsRecord]:
         found = words_of(tf.constant([utf8(text) for text in texts], tf.string), words)
     rows = zip(texts, *(part.to_list() for part in found), strict=True)
     return [
-        WordsRecord(text, tuple(word.decode() for word in of_text), character_spans(text, starts, ends))
+        WordsRecord(text, tuple(word.decode() for word in of_text), characters(text, [starts, ends]).T)
         for text, of_text, starts, ends in rows
     ]
 
@@ -63,13 +63,6 @@ def join_sentence(words: Sequence[str]) -> WordsRecord:
     ends = np.cumsum([len(word) + 1 for word in words], dtype=np.int64) - 1
     starts = ends - [len(word) for word in words]
     return WordsRecord(" ".join(words), tuple(words), np.stack([starts, ends], axis=1))
-
-
-def character_spans(text: str, starts: ArrayLike, ends: ArrayLike) -> np.ndarray:
-    """Places of words in a text, from bytes in UTF-8 to characters: int64 [words, 2]."""
-    begins = (np.frombuffer(utf8(text), np.uint8) & 0xC0) != 0x80  # True for a character's first byte
-    before = np.concatenate([[0], np.cumsum(begins)])
-    return before[np.array([starts, ends], np.int64).T]
 
 
 class WordSpans(NamedTuple):
@@ -214,16 +207,16 @@ class Tagging(FinetuningTask):
 
         `tag_words` is from `words` string [B, T], as they are, to `labels` and `scores`; empty ones are none.
         """
-        served.label_names()  # or an error before anything is traced
-        answer, words = (
-            functools.partial(self.answer, served),
-            tf.TensorSpec([None, None], tf.string, "words"),
-        )
-        example = "Mrs. Alder kept bees ."
+        self.check_served(served)
+        answer, example = functools.partial(self.answer, served), "Mrs. Alder kept bees ."
         return {
-            "tag": sign(lambda text: answer(text), [text_spec("text")], {"text": [example]}),
-            "tag_words": sign(lambda words: answer(words=words), [words], {"words": [example.split()]}),
+            "tag": sign(answer, {"text": [example]}),
+            "tag_words": sign(answer, {"words": [example.split()]}, [None, None]),
         }
+
+    def check_served(self, served: Served) -> None:
+        """Refuses labels that are not as many as the model's."""
+        served.label_names()
 
     def answer(
         self, served: Served, text: tf.Tensor | None = None, words: tf.Tensor | None = None
@@ -283,7 +276,7 @@ class Tagging(FinetuningTask):
         """Entities: spans of words, with the mean of their scores."""
         if isinstance(record, TextRecord):
             count = np.count_nonzero(outputs["end"])
-            spans = character_spans(record.text, outputs["start"][:count], outputs["end"][:count])
+            spans = characters(record.text, [outputs["start"][:count], outputs["end"][:count]]).T
         else:
             spans = record.spans
         tags = [tag.decode() for tag in outputs["labels"][: len(spans)]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,7 +24,7 @@ from albert_tf.report import Report
 from albert_tf.tasks.examples import TokenizedExamples, utf8
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.losses import LossSpec
-from albert_tf.tasks.serving import Served, Signature
+from albert_tf.tasks.serving import EARLY_EXIT, EXAMPLE_PATIENCE, Served, Signature, sign
 from albert_tf.text.text_tokenizer import check_text
 from albert_tf.text.tokenizer import TextTokenizer
 
@@ -72,6 +73,8 @@ class Task(abc.ABC):
     model: ClassVar[str]  # in task.json
     signature: ClassVar[str]  # that a pipeline asks
     inputs: ClassVar[tuple[str, ...]]  # of that, which are fields of a record
+    example: Mapping[str, Any]  # of these inputs
+    has_exits: ClassVar[bool] = False  # True if texts may leave early
 
     def __init__(self, config: TaskConfig):
         self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
@@ -80,9 +83,19 @@ class Task(abc.ABC):
     # The outputs for texts by the names of inputs, as tensors: `answer(served, text=…)`.
     answer: Callable[..., Tensors]
 
-    @abc.abstractmethod
     def signatures(self, served: Served) -> dict[str, Signature]:
-        """`answer` as functions of a server by name, the default one first."""
+        """`answer` as functions of a server by name, the default one first.
+
+        A model with exits has `early_exit`, the same with `patience` int32 [B].
+        """
+        self.check_served(served)
+        answer, requests = functools.partial(self.answer, served), {self.signature: self.example}
+        if self.has_exits and served.has_exits:
+            requests[EARLY_EXIT] = {**self.example, **EXAMPLE_PATIENCE}
+        return {name: sign(answer, example) for name, example in requests.items()}
+
+    def check_served(self, served: Served) -> None:  # noqa: B027  few kinds refuse any
+        """Refuses a model that the task does not fit, before anything is computed."""
 
     @abc.abstractmethod
     def parse_input(self, value: Any, where: str) -> Any:
@@ -136,7 +149,6 @@ class FinetuningTask(Task):
     """A kind of task that models are fine-tuned for."""
 
     is_pooled: ClassVar[bool] = False  # True if the head reads a state of a sequence that `pooling` chooses
-    has_exits: ClassVar[bool] = False  # True if texts may leave early
     has_windows: ClassVar[bool] = False  # True if long texts are read in windows, as `QuestionSettings` say
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # of which the first decides on the best step
     report_names: tuple[str, ...] = ("ece",)  # further figures of `report`

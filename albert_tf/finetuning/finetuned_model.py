@@ -30,6 +30,7 @@ from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import truncation_report
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.tasks.serving import LAYERS
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
 from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
 from albert_tf.training.distribution import compiles, device_kind
@@ -38,8 +39,6 @@ from albert_tf.training.train_step import Batch, call_traced, compilation_log, r
 
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
-
-LAYERS = "layers"  # output of a model whose examples leave early
 
 
 class Predictions(NamedTuple):

@@ -13,7 +13,7 @@ from albert_tf.models.heads import mean_state
 from albert_tf.tasks.classification import TextTask
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import Records
-from albert_tf.tasks.serving import EXAMPLE_TEXT, Served
+from albert_tf.tasks.serving import TEXT_EXAMPLE, Served
 from albert_tf.tasks.task import Arrays, Task
 
 # Outputs of the signature, by the pooling.
@@ -32,7 +32,7 @@ class FeatureExtraction(Task):
     name = "feature_extraction"
     signature = "embed"
     inputs = ("text",)
-    example = EXAMPLE_TEXT
+    example = TEXT_EXAMPLE
 
     def __init__(self, hidden_size: int, pooling: str = MEAN, normalize: bool = False):
         super().__init__({})

@@ -27,8 +27,8 @@ PAIR = "pair"
 # The default signature with a further input, by which texts leave early.
 EARLY_EXIT, PATIENCE, LAYERS = "early_exit", "patience", "layers"  # the last of its outputs
 EXAMPLE_PATIENCE = {PATIENCE: [2]}  # a number for each text, as servers join requests
-EXAMPLE_TEXT = {"text": ["Warm words before the first visitor."]}
-EXAMPLE_PAIR = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
+TEXT_EXAMPLE = {"text": ["Warm words before the first visitor."]}
+PAIR_EXAMPLE = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
 
 # Fillings of a mask where nobody says how many.
 TOP_K = 5
@@ -145,7 +145,7 @@ def text_signatures(
       takes_pairs: True for `pair` alone, False for `serving_default` alone.
       has_exits: True for `early_exit`, too: the first of these with `patience`, int32 [B].
     """
-    requests: dict[str, Mapping[str, Any]] = {DEFAULT: EXAMPLE_TEXT, PAIR: EXAMPLE_PAIR}
+    requests: dict[str, Mapping[str, Any]] = {DEFAULT: TEXT_EXAMPLE, PAIR: PAIR_EXAMPLE}
     if takes_pairs is not None:
         del requests[DEFAULT if takes_pairs else PAIR]
     if has_exits:

@@ -113,6 +113,14 @@ class MultipleChoice(FinetuningTask):
         """The largest number of options."""
         return {"model": cls.model, "num_choices": max(len(record.options) for record in records)}
 
+    @staticmethod
+    def targets(records: ChoiceRecords) -> np.ndarray:
+        """Numbers of the right options, int32 [N]; an InputError names a question without one."""
+        for record in records:
+            if record.label is None:
+                raise InputError(f"{record.where}: the question has no label: the right option is not known")
+        return np.array([record.label for record in records], np.int32)
+
     def encode(self, records: ChoiceRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """A row of C sequences for each question; those without an option have starts of -1."""
         input_format = tokenizer.vocabulary.input_format
@@ -144,7 +152,7 @@ class MultipleChoice(FinetuningTask):
 
         starts, lengths, lost = fill(spans.starts, -1), fill(spans.lengths, 0), fill(dropped, 0)
         tokens, lost = spans.tokens.numpy(), lost.sum(axis=1, dtype=np.int64)
-        features = {LABELS: np.array([_right_option(r) for r in records], np.int32)} if is_labelled else {}
+        features = {LABELS: self.targets(records)} if is_labelled else {}
         rows = TokenizedExamples(tokens, starts, lengths, features, tokenizer.vocabulary, dropped=lost)
         return Examples(records, rows)
 
@@ -172,8 +180,7 @@ class MultipleChoice(FinetuningTask):
 
     def metrics(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` of the groups that there are."""
-        right = np.array([_right_option(record) for record in records])
-        predicted = np.array([found.value for found in predictions])
+        right, predicted = self.targets(records), np.array([found.value for found in predictions])
         metrics = {"accuracy": accuracy(right, predicted)}
         groups = np.array([record.group for record in records])
         for group in filter(None, dict.fromkeys(groups.tolist())):
@@ -182,8 +189,7 @@ class MultipleChoice(FinetuningTask):
 
     def report(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> Report:
         """`label_report` of the questions; the labels are the numbers of options, from 0."""
-        right = np.array([_right_option(record) for record in records])
-        predicted = np.array([found.value for found in predictions])
+        right, predicted = self.targets(records), np.array([found.value for found in predictions])
         inputs = {name: [getattr(record, name) for record in records] for name in ("where", *self.inputs)}
         inputs["options"] = [
             "; ".join(f"{n}: {x}" for n, x in enumerate(record.options)) for record in records
@@ -248,9 +254,3 @@ class MultipleChoice(FinetuningTask):
         """The number of the likeliest option, from 0."""
         choice = int(outputs["choice"])
         return {"label": choice, "score": float(outputs["scores"][choice])}
-
-
-def _right_option(record: ChoiceRecord) -> int:
-    if record.label is None:
-        raise InputError(f"{record.where}: the question has no label: the right option is not known")
-    return record.label

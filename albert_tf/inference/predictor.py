@@ -94,6 +94,7 @@ def create_predictor(
 
     @functools.lru_cache(maxsize=8)
     def trace(top_k: int, *specs: tf.TensorSpec) -> Callable[..., Tensors]:
+        kind.check_served(served)
         answer = functools.partial(kind.answer, served._replace(top_k=top_k))
         function = tf.function(answer)
         return function.get_concrete_function(**{spec.name: spec for spec in specs})

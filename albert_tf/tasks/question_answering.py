@@ -286,14 +286,12 @@ class QuestionAnswering(FinetuningTask):
 
     def check_served(self, served: Served) -> None:
         """Refuses a longest input that is too short for a question and a token of its context."""
-        self._shortest_window(served)
+        least = max(self._shortest(served.input_format), self._least_columns(served.model))
+        check_length("seq_length", served.seq_length, least)
 
-    def _shortest_window(self, served: Served) -> int:
-        """Tokens that an input of the model needs at least; an InputError where that is too many."""
-        model = served.model
-        shortest = max(model.start_n_top, model.end_n_top) if self.answerability else 1
-        check_length("seq_length", served.seq_length, max(self._shortest(served.input_format), shortest))
-        return shortest
+    def _least_columns(self, model: Any) -> int:
+        """Columns that an input of the model needs, whatever they hold."""
+        return max(model.start_n_top, model.end_n_top) if self.answerability else 1
 
     def answer(self, served: Served, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         """The best spans of contexts for questions, string [B] each of any length.
@@ -310,7 +308,7 @@ class QuestionAnswering(FinetuningTask):
         rows, (questions,) = tf.range(tf.size(question)), served.tokens(question)
         reading = served.seq_length, self.settings, served.input_format
         windows = question_windows(questions, contexts, rows, *reading)
-        inputs = served.packed(windows.spans, self._shortest_window(served))
+        inputs = served.packed(windows.spans, self._least_columns(served.model))
         dtypes = {**Candidates(tf.int32, tf.int32, tf.float32, tf.float32)._asdict(), NO_ANSWER: tf.float32}
         decided = in_blocks(lambda x: self.decide(served.outputs(x), x[INPUT_MASK]), inputs, dtypes)
         no_answer, length = decided.pop(NO_ANSWER), tf.shape(inputs[INPUT_MASK])[1]

@@ -15,7 +15,7 @@ from albert_tf.models.encoder import with_pooled_output
 from albert_tf.runs.build_model import task_of
 from albert_tf.tasks import create_task
 from albert_tf.tasks.feature_extraction import FeatureExtraction
-from albert_tf.tasks.serving import DEFAULT, Served, Signature, encoder_signatures
+from albert_tf.tasks.serving import DEFAULT, Served, Signature, encoder_signatures, sign
 from albert_tf.tasks.task import FinetuningTask
 from hub_export.modules import ids_spec
 
@@ -82,12 +82,9 @@ def ids_signature(
     [B, H] and `sequence_output` [B, S, H]. Ranks are checked in the graph: a server does not compare them.
     """
 
-    @tf.function(input_signature=[tf.TensorSpec(shape, tf.int32, name) for name in ENCODER_INPUTS])
-    def answer(input_word_ids: tf.Tensor, input_mask: tf.Tensor, input_type_ids: tf.Tensor) -> Tensors:
-        given = input_word_ids, input_mask, input_type_ids
-        ids = (tf.ensure_shape(tensor, shape) for tensor in given)
-        outputs = call(dict(zip(ENCODER_INPUTS, ids, strict=True)))
+    def answer(**ids: tf.Tensor) -> Tensors:
+        outputs = call({name: tf.ensure_shape(tensor, shape) for name, tensor in ids.items()})
         found = {name: outputs[name] for name in names or outputs}
         return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in found.items()}
 
-    return answer
+    return sign(answer, {name: [0] for name in ENCODER_INPUTS}, shape).function

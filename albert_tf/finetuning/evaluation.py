@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
@@ -14,7 +14,6 @@ from albert_tf.finetuning.data import digests, read_dev_sets
 from albert_tf.finetuning.finetuned_model import (
     FinetunedModel,
     Predictions,
-    columns_of,
     load_finetuned,
     mean_loss,
 )
@@ -45,8 +44,7 @@ class Evaluation(NamedTuple):
         """`step` and `examples`, what was evaluated, and the task's metrics."""
         predictions = {name: (self.sets[name], found.predictions) for name, found in self.predicted.items()}
         examples = sum(map(len, self.sets.values()))
-        task = self.trained.task
-        metrics = set_metrics(task, task.kind(self.trained.entries), predictions)
+        metrics = set_metrics(self.trained.task, self.trained.kind, predictions)
         return {"step": self.trained.step, "examples": examples, **metrics}
 
     def report(self, run: PathLike) -> Report:
@@ -54,7 +52,7 @@ class Evaluation(NamedTuple):
         task, entries = self.trained.task, self.trained.entries
         records = [record for name in self.predicted for record in self.sets[name]]
         predictions = [x for found in self.predicted.values() for x in found.predictions]
-        loss, found = mean_loss(self.predicted.values()), task.kind(entries).report(records, predictions)
+        loss, found = mean_loss(self.predicted.values()), self.trained.kind.report(records, predictions)
         curves = curve_tables(run) if RunDirectory(run).metrics() else []
         titled = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
         tables = sorted([*found.tables, *titled], key=lambda table: table.name == ERRORS)  # long texts last
@@ -82,13 +80,14 @@ class Evaluation(NamedTuple):
 
     def with_threshold(self, threshold: float) -> Evaluation:
         """The same with the labels that a threshold gives."""
-        entries = {**self.trained.entries, "threshold": threshold}
-        kind: Any = self.trained.task.kind(entries)
+        trained = self.trained._replace(entries={**self.trained.entries, "threshold": threshold})
         predicted = {
-            name: found._replace(predictions=[kind.prediction(x.scores) for x in found.predictions])
+            name: found._replace(
+                predictions=trained.kind.scored_predictions(np.stack([x.scores for x in found.predictions]))
+            )
             for name, found in self.predicted.items()
         }
-        return self._replace(trained=self.trained._replace(entries=entries), predicted=predicted)
+        return self._replace(trained=trained, predicted=predicted)
 
 
 def evaluation(
@@ -116,7 +115,7 @@ def evaluate_trained(
     files or globs.
     """
     trained = load_finetuned(run, step, xla=xla)._replace(patience=patience)
-    sets = read_dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
+    sets = read_dev_sets(trained.task, folder, file, columns or trained.columns)
     return evaluation(trained, sets, batch_size, logging.INFO)
 
 
@@ -133,8 +132,7 @@ def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     found = evaluation(load_finetuned(run, xla=run.recipe.get("xla")), sets)  # as it was trained
     best_by = run.task[BEST_KEY].removeprefix("eval_")
     best_by = best_by if best_by in found.figures else found.trained.task.best_metric
-    kind: Any = found.trained.task.kind(found.trained.entries)
-    targets = np.concatenate([kind.targets(records) for records in found.sets.values()])
+    targets = np.concatenate([found.trained.kind.targets(records) for records in found.sets.values()])
     scores = np.stack([x.scores for part in found.predicted.values() for x in part.predictions])
     if len(np.unique(targets)) == 1:
         said = "one label alone" if targets.ndim == 1 else "all labels" if targets.any() else "no label"

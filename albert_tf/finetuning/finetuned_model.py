@@ -23,13 +23,14 @@ from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.loss_sums import LossSum
 from albert_tf.models.padding import skip_padding
 from albert_tf.runs.load_save import check_finite, load
-from albert_tf.runs.run_directory import TASK_FILE, open_run
+from albert_tf.runs.run_directory import TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import few_lengths, task_batches
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import truncation_report
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.tasks.serving import LAYERS
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles, device_kind
@@ -38,8 +39,6 @@ from albert_tf.training.train_step import Batch, call_traced, compilation_log, r
 
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
-
-LAYERS = "layers"  # output of a model whose examples leave early
 
 
 class Predictions(NamedTuple):
@@ -87,7 +86,7 @@ def create_predict_fn(
         else:
             outputs = call_with_early_exit(model, inputs, patience)
         kept = {name: outputs[name] for name in outputs.keys() & {LAYERS}}
-        return {**kept, **kind.keep(outputs, rows)}, {} if objective is None else objective.terms(
+        return {**kept, **kind.collect_outputs(outputs, rows)}, {} if objective is None else objective.terms(
             outputs, rows
         )
 
@@ -124,21 +123,18 @@ def create_predict_fn(
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
                 found[name][numbers[is_example]] = values[is_example]
             progress(int(is_example.sum()))
-        return Predictions(kind.decode(examples, found), sums, found.get(LAYERS))
+        return Predictions(kind.predictions(examples, found), sums, found.get(LAYERS))
 
     return predict
 
 
 def mean_loss(found: Iterable[Predictions]) -> dict[str, float]:
     """The `loss` of all predictions together; empty where they do not tell it."""
-    sums = sum_losses(found)
-    return {"loss": loss_metrics(sums)["loss"]} if sums else {}
-
-
-def sum_losses(found: Iterable[Predictions]) -> dict[str, LossSum]:
-    """The losses of all predictions together; empty where they do not tell them."""
     terms = [predicted.terms for predicted in found if predicted.terms]
-    return functools.reduce(functools.partial(tf.nest.map_structure, operator.add), terms) if terms else {}
+    if not terms:
+        return {}
+    add = functools.partial(tf.nest.map_structure, operator.add)
+    return {"loss": loss_metrics(functools.reduce(add, terms))["loss"]}
 
 
 BAR_DELAY = 2.0  # seconds until a progress bar is shown
@@ -155,6 +151,16 @@ class FinetunedModel(NamedTuple):
     xla: bool | None = None  # as `Execution` takes it
     patience: int | None = None  # as `predict` takes it
 
+    @property
+    def kind(self) -> Any:
+        """The kind of task, with the settings of the model."""
+        return self.task.kind(self.entries)
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of one's own table that task.json names; None of other tasks."""
+        return Columns(**self.entries["columns"]) if "columns" in self.entries else None
+
     def predicted(
         self, records: Records, batch_size: int = 32, is_labelled: bool = False, level: int = logging.INFO
     ) -> Predictions:
@@ -164,7 +170,7 @@ class FinetunedModel(NamedTuple):
         Labels that the model does not know are refused then. What is said of long texts has a level of absl.
         """
         check_range("batch_size", batch_size, at_least=1)
-        kind = self.task.kind(self.entries)
+        kind = self.kind
         examples = kind.encode(records, self.tokenizer, is_labelled)
         for line in truncation_report(examples.rows, kind.seq_length, self.entries.get("long")):
             logging.log(level, line)
@@ -217,11 +223,6 @@ def _completed(entries: Mapping[str, Any], config: AlbertConfig) -> dict[str, An
     return {"seq_length": length, **labels, **entries}
 
 
-def columns_of(entries: Mapping[str, Any]) -> Columns | None:
-    """The columns of one's own table that task.json names; None of other tasks."""
-    return Columns(**entries["columns"]) if "columns" in entries else None
-
-
 def load_finetuned(
     run: PathLike,
     step: int | None = None,
@@ -239,8 +240,16 @@ def load_finetuned(
     """
     run = open_run(run)
     entries = run.task if "task" in run.task else _completed(run.task, run.config)
-    task, tokenizer = find_task_spec(run_task(run.task, run, asked)), run.load_tokenizer()
+    task = find_task_spec(run_task(run.task, run, asked))
     step = run.default_step() if step is None else step
+    return FinetunedModel(task, *load_with_tokenizer(run, step, precision), entries, step or 0, xla)
+
+
+def load_with_tokenizer(
+    run: RunDirectory, step: int | None = None, precision: str = "float32"
+) -> tuple[Any, TextTokenizer]:
+    """The model of a run, whose weights are finite, and its tokenizer; arguments and errors as above."""
+    tokenizer = run.load_tokenizer()
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)
-    return FinetunedModel(task, model, tokenizer, entries, step or 0, xla)
+    return model, tokenizer

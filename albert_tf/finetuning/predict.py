@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.errors import InputError, check_range
-from albert_tf.finetuning.finetuned_model import FinetunedModel, columns_of, load_finetuned, run_task
+from albert_tf.finetuning.finetuned_model import FinetunedModel, load_finetuned, run_task
 from albert_tf.io import PathLike, check_place
 from albert_tf.runs.run_directory import open_run
 from albert_tf.tasks.classification import Classification
@@ -95,10 +95,10 @@ def predict_files(
     form: OutputFormat = SAME_AS_INPUT,
 ) -> dict[str, Content]:
     """The texts of the files that `predict` writes, by their names; arguments are the same."""
-    data, kind, (folder, *others) = trained.task.format, trained.task.kind, distinct_paths(source)
+    data, (folder, *others) = trained.task.format, distinct_paths(source)
     if form.probabilities or form.top_k:
-        if kind not in (Classification, MultiLabel):
-            raise InputError(f"`probabilities` and `top_k`: {kind.name} has no labels for them")
+        if not isinstance(trained.kind, Classification | MultiLabel):
+            raise InputError(f"`probabilities` and `top_k`: {trained.kind.name} has no labels for them")
         form = form._replace(labels=trained.entries["labels"])
     sets: dict[Any, Records]
     if others and not form.is_file:
@@ -108,7 +108,7 @@ def predict_files(
         sets = {f"{folder}/{name}": x for name, x in data.read_sets(folder, data.test).items()}
     else:
         sources = (folder, *others) if others else folder
-        sets = {sources: data.read(sources, False, columns or columns_of(trained.entries))}
+        sets = {sources: data.read(sources, False, columns or trained.columns)}
     if len(sets) > 1:
         form.check_folder(folder)
     # All are asked for before anything is predicted: some may not be possible to write.
@@ -122,11 +122,7 @@ def predict_files(
 
 
 def submit(
-    runs: Sequence[PathLike],
-    glue: PathLike,
-    output: PathLike,
-    batch_size: int = 32,
-    xla: bool | None = None,
+    runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_size: int = 32, xla: bool | None = None
 ) -> None:
     """Writes the zip file that GLUE's server takes: predictions of a run of each task, and of MNLI's for AX.
 

@@ -16,7 +16,6 @@ from albert_tf.finetuning.data import PreparedRun, Splits, read_dev_sets
 from albert_tf.finetuning.finetuned_model import (
     FinetunedModel,
     Predictions,
-    columns_of,
     create_predict_fn,
     load_finetuned,
 )
@@ -210,7 +209,7 @@ def exit_report(
     trained = load_finetuned(run, step, xla=False)
     check_patience(1, trained.entries.get("early_exit", False))
     depth = trained.model.config.num_hidden_layers
-    sets = read_dev_sets(trained.task, folder, file, columns or columns_of(trained.entries))
+    sets = read_dev_sets(trained.task, folder, file, columns or trained.columns)
     figures = {n: _figures(trained._replace(patience=n), sets, batch_size) for n in range(1, depth - 1)}
     figures[depth] = _figures(trained, sets, batch_size)
     for found in figures.values():
@@ -234,7 +233,7 @@ def exit_report(
 
 def _figures(trained: FinetunedModel, sets: Mapping[str, Records], batch_size: int) -> dict[str, float]:
     """Metrics of labelled records, layers and time an example, from text, once all is traced."""
-    kind = trained.task.kind(trained.entries)
+    kind = trained.kind
     predict = create_predict_fn(kind, trained.model, batch_size, xla=False, patience=trained.patience)
 
     def predicted(records: Records) -> Predictions:

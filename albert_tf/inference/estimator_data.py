@@ -16,13 +16,11 @@ from albert_tf import filesystem
 from albert_tf.errors import InputError, is_missing
 from albert_tf.inference.inputs import expand_weight
 from albert_tf.inference.predictor import Predictor, load_predictor
-from albert_tf.io import replace_folder, scratch
+from albert_tf.io import dump_json, replace_folder, scratch
 from albert_tf.runs.load_save import load, save
 from albert_tf.runs.run_directory import METRICS_FILE, RunDirectory
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord, same_label
-from albert_tf.tasks.formats import encode_content
-from albert_tf.tasks.tables import Row, Table, table_text
 from albert_tf.text.text_tokenizer import as_list
 
 MADE_BY = "TextEstimator.fit"  # entry `command` of recipe.json, of runs that may be replaced
@@ -45,13 +43,12 @@ class PickledRun:
         """The best step of a fine-tuned run."""
         with tempfile.TemporaryDirectory() as folder:
             best = Path(folder, "run")
-            save(
-                load(run), best, run.vocabulary, run.default_step() or 0, run.tokenizer, run.recipe, run.task
-            )
-            log = run.file(METRICS_FILE)  # which a converted run has not
-            return cls(
-                _files(best) | ({METRICS_FILE: filesystem.read_bytes(log)} if filesystem.exists(log) else {})
-            )
+            step = run.default_step() or 0
+            save(load(run), best, run.vocabulary, step, run.tokenizer, run.recipe, run.task)
+            files, log = _files(best), run.file(METRICS_FILE)
+            if filesystem.exists(log):  # which a converted run has not
+                files[METRICS_FILE] = filesystem.read_bytes(log)
+            return cls(files)
 
     def __del__(self) -> None:
         self._folder.cleanup()  # where Python would warn that nobody has done so
@@ -69,7 +66,7 @@ class PickledRun:
         self.output = output.path
 
     @functools.cached_property
-    def answerer(self) -> Predictor:
+    def predictor(self) -> Predictor:
         """The model, which answers."""
         return load_predictor(self.path, None)
 
@@ -105,18 +102,12 @@ def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | 
     if len({text.text_pair is None for text in texts}) != 1:
         raise InputError("X holds both single texts and pairs")
     columns = Columns("text", None if texts[0].text_pair is None else "text_pair", "label")
-    names = tuple(filter(None, columns))
-    rows = [
-        Row(number, [*filter(lambda x: x is not None, (text.text, text.text_pair)), label])
-        for number, (text, label) in enumerate(zip(texts, labels, strict=True), start=1)
-    ]
-    file.write_bytes(encode_content(table_text(Table("X", names, rows), file.suffix)))
+    rows = (
+        {"text": text.text, "text_pair": text.text_pair, "label": label}
+        for text, label in zip(texts, labels, strict=True)
+    )
+    file.write_text("".join(dump_json(row) + "\n" for row in rows), encoding="utf-8")
     return columns
-
-
-def to_python(value: Any) -> Any:
-    """A scalar of NumPy, which grids of hyper-parameters hold, as one of Python; others as they are."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def column_names(X: Any) -> np.ndarray | None:

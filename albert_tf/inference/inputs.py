@@ -261,25 +261,21 @@ def parse_texts(texts: Any, argument: str) -> list[TextRecord]:
         values = list(zip(first, second, strict=True))
     if texts is not None:
         values = _present(values, argument)
-    return [TextTask.read(value, f"{argument}[{number}]") for number, value in enumerate(values)]
+    return [TextTask.parse_input(value, f"{argument}[{number}]") for number, value in enumerate(values)]
 
 
 def _present(values: Sequence[Any], argument: str) -> list[Any]:
     """The texts, or pairs of them, with empty ones for those that are missing."""
-    missing = [
-        any(map(is_missing, value)) if isinstance(value, tuple | list) else is_missing(value)
-        for value in values
-    ]
-    if not any(missing):
-        return list(values)
-    logging.warning("%s: %d of %d texts are missing, and read as empty", argument, sum(missing), len(values))
 
-    def filled(value: Any) -> Any:
+    def fill(value: Any) -> Any:
         if isinstance(value, tuple | list):
-            return type(value)(map(filled, value))
+            return type(value)(map(fill, value))
         return "" if is_missing(value) else value
 
-    return list(map(filled, values))
+    filled = list(map(fill, values))
+    if missing := sum(is_missing(x) or x != y for x, y in zip(values, filled, strict=True)):
+        logging.warning("%s: %d of %d texts are missing, and read as empty", argument, missing, len(values))
+    return filled
 
 
 def _columns(texts: Any, argument: str) -> Any:

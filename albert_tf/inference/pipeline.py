@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type, shorten
 from albert_tf.inference.inputs import parse_texts
-from albert_tf.inference.predictor import (
-    Features,
-    Predictor,
-    create_predictor,
-    load_exported_predictor,
-    load_predictor,
-)
+from albert_tf.inference.predictor import Predictor, create_predictor, load_exported_predictor, load_predictor
 from albert_tf.inference.text_classifier import TextClassifier
 from albert_tf.io import PathLike, check_path
+from albert_tf.models.early_exit import check_patience
 from albert_tf.tasks import TASK_CLASSES
 from albert_tf.tasks.classification import TextTask
 from albert_tf.tasks.feature_extraction import FeatureExtraction
@@ -105,15 +99,16 @@ def pipeline(
         check_choice("task", task, PIPELINE_TASKS)
     check_range("batch_size", batch_size, at_least=1)
     features = _features(task, patience, pooling=pooling, normalize=normalize)
-    answerer = _answerer(source, step, xla, precision, features)
-    if task is not None and answerer.kind.name not in PIPELINE_TASKS[task]:
-        raise InputError(f"task={task!r}: the model of {source} answers {answerer.kind.name}")
+    predictor = _open_predictor(source, step, xla, precision, features)
+    if task is not None and predictor.kind.name not in PIPELINE_TASKS[task]:
+        raise InputError(f"task={task!r}: the model of {source} answers {predictor.kind.name}")
     if patience is not None:
-        answerer = answerer.with_patience(patience)
-    return Pipeline(answerer, batch_size)
+        check_patience(patience, predictor.has_exits)
+        predictor = predictor._replace(patience=patience)
+    return Pipeline(predictor, batch_size)
 
 
-def _features(task: str | None, patience: int | None, **settings: Any) -> Features | None:
+def _features(task: str | None, patience: int | None, **settings: Any) -> dict[str, Any] | None:
     """What asks for embeddings, by settings that are not None; None for other tasks, which know none."""
     given = {name: value for name, value in settings.items() if value is not None}
     if task is None or PIPELINE_TASKS[task] != (FeatureExtraction.name,):
@@ -125,11 +120,11 @@ def _features(task: str | None, patience: int | None, **settings: Any) -> Featur
     if patience is not None:
         raise InputError(f"patience={patience}: embeddings are of the last layer, leave it out")
     FeatureExtraction(1, **given)  # or an error before a model is read
-    return functools.partial(FeatureExtraction, **given)
+    return given
 
 
-def _answerer(
-    source: Any, step: int | None, xla: bool | None, precision: str | None, features: Features | None
+def _open_predictor(
+    source: Any, step: int | None, xla: bool | None, precision: str | None, features: Mapping[str, Any] | None
 ) -> Predictor:
     folder = None
     if not isinstance(source, TextClassifier):
@@ -163,14 +158,14 @@ def _serving_folder(folder: Path) -> Path | None:
 class Pipeline:
     """A function from texts to answers, made by `pipeline`; `batch_size` texts at a time."""
 
-    def __init__(self, answerer: Predictor, batch_size: int):
-        self._answerer = answerer
+    def __init__(self, predictor: Predictor, batch_size: int):
+        self._predictor = predictor
         self._batch_size = batch_size
 
     @property
     def task(self) -> str:
         """Name of the task, as `pipeline` takes it."""
-        return self._answerer.kind.name
+        return self._predictor.kind.name
 
     def __call__(self, inputs: Any = None, top_k: int | None = None, **fields: Any) -> Any:
         """The answers to texts, in their order; to a single text (a str or dict) a single one.
@@ -205,7 +200,7 @@ class Pipeline:
         Raises:
           InputError: an input is not what the task takes; the message says which.
         """
-        kind = self._answerer.kind
+        kind = self._predictor.kind
         if fields:
             self._check_fields(fields)
             if inputs is not None:
@@ -229,23 +224,22 @@ class Pipeline:
         order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
         for first in range(0, len(records), self._batch_size):
             numbers = order[first : first + self._batch_size]
-            request = kind.request([records[number] for number in numbers])
-            outputs = self._answerer.ask(*request, top_k or TOP_K)
+            outputs = self._predictor.outputs([records[number] for number in numbers], top_k or TOP_K)
             for row, number in enumerate(numbers):
                 of_row = {name: values[row] for name, values in outputs.items()}
-                answers[number] = kind.answer(records[number], of_row, top_k)
+                answers[number] = kind.format_output(records[number], of_row, top_k)
         return answers[0] if is_one else kind.collect([answers[number] for number in range(len(records))])
 
     def _read(self, value: Any, where: str) -> Any:
         """A record of an input; of a task that takes texts alone also a dict of `text`."""
-        kind = self._answerer.kind
+        kind = self._predictor.kind
         if isinstance(value, Mapping) and kind.inputs == ("text",):
             (value,) = kind.fields(value, kind.inputs, where)
-        return kind.read(value, where)
+        return kind.parse_input(value, where)
 
     def _check_fields(self, fields: Mapping[str, Any]) -> None:
         """InputError for keywords that the task does not know."""
-        inputs = self._answerer.kind.inputs
+        inputs = self._predictor.kind.inputs
         given = {name: f"{name}={shorten(value)}" for name, value in fields.items() if name not in inputs}
         if lines := [f"{text}: {_ELSEWHERE[name]}" for name, text in given.items() if name in _ELSEWHERE]:
             raise InputError("; ".join([*lines, *(f"unknown {x}" for x in given if x not in _ELSEWHERE)]))
@@ -256,6 +250,6 @@ class Pipeline:
             raise InputError(f"top_k={top_k}: {self.task} has one answer")
         check_type("top_k", "int", top_k)
         check_range("top_k", top_k, at_least=1)
-        most = self._answerer.max_top_k
+        most = self._predictor.max_top_k
         if most is not None and top_k > most:
             raise InputError(f"top_k={top_k}: the model gives {most} at most")

@@ -12,29 +12,25 @@ import numpy as np
 import tensorflow as tf
 
 import albert_tf.text.tokenizer  # noqa: F401  registers the ops of exported models
-from albert_tf.constants import POLICIES
-from albert_tf.conversion import init_from as starts
+from albert_tf.constants import Tensors
+from albert_tf.conversion.init_from import resolve_run
 from albert_tf.errors import InputError
 from albert_tf.filesystem import literal_path
-from albert_tf.finetuning.finetuned_model import check_task_kind
+from albert_tf.finetuning.finetuned_model import check_task_kind, load_with_tokenizer
 from albert_tf.io import json_object
 from albert_tf.models.compiled_encoder import CompiledEncoder
-from albert_tf.models.early_exit import check_patience
 from albert_tf.runs.build_model import task_of
-from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import TASK_FILE, best_run
 from albert_tf.tasks import Task, TaskConfig, create_task
 from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.feature_extraction import FeatureExtraction
+from albert_tf.tasks.formats import Records
 from albert_tf.tasks.masked_words import MaskedWords
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PAIR, PATIENCE, TOP_K, Served
+from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PATIENCE, TOP_K, Served
 from albert_tf.tasks.task import SEQ_LENGTH
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles
-
-# From the length of embeddings to the kind of task that asks for them.
-Features = Callable[[int], FeatureExtraction]
 
 
 class Predictor(NamedTuple):
@@ -45,16 +41,15 @@ class Predictor(NamedTuple):
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
     max_top_k: int | None = None  # fillings of a mask, or answers, at most; None: any number
     has_exits: bool = False  # True if texts can leave early
+    patience: int | None = None  # with which they do
 
-    def with_patience(self, patience: int) -> Predictor:
-        """The same model, whose texts leave early; an InputError if it has no exits."""
-        check_patience(patience, self.has_exits)
-
-        def ask(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
-            count = len(next(iter(inputs.values())))
-            return self.ask(EARLY_EXIT, {**inputs, PATIENCE: np.full(count, patience, np.int32)}, top_k)
-
-        return self._replace(ask=ask)
+    def outputs(self, records: Records, top_k: int) -> dict[str, np.ndarray]:
+        """The outputs for records that `kind.parse_input` has made, a row for each."""
+        signature, inputs = self.kind.to_model_inputs(records)
+        if self.patience is not None:
+            patience = np.full(len(records), self.patience, np.int32)
+            signature, inputs = EARLY_EXIT, {**inputs, PATIENCE: patience}
+        return self.ask(signature, inputs, top_k)
 
 
 def load_predictor(
@@ -62,22 +57,19 @@ def load_predictor(
     step: int | None,
     xla: bool | None = None,
     precision: str = "float32",
-    features: Features | None = None,
+    features: Mapping[str, Any] | None = None,
 ) -> Predictor:
     """The model of a run directory, or of a published name; arguments are those of `pipeline`.
 
-    With `features` it answers with embeddings.
+    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
 
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
     """
-    run = best_run(starts.resolve_run(source))
+    run = best_run(resolve_run(source))
     check_task_kind(run.task, run)
-    tokenizer = run.load_tokenizer()
-    model = load(run, step, dtype=POLICIES[precision])
-    check_finite(model, run, step)
-    return create_predictor(model, tokenizer, run.task, xla, features)
+    return create_predictor(*load_with_tokenizer(run, step, precision), run.task, xla, features)
 
 
 def create_predictor(
@@ -85,35 +77,41 @@ def create_predictor(
     tokenizer: TextTokenizer,
     config: TaskConfig,
     xla: bool | None = None,
-    features: Features | None = None,
+    features: Mapping[str, Any] | None = None,
 ) -> Predictor:
     """A model in memory with the content of its task.json; `xla` is that of `pipeline`.
 
-    With `features` it answers with embeddings.
+    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
     """
     config = {**config, **task_of(model)}
-    kind = create_task(config) if features is None else features(model.config.hidden_size)
+    kind = (
+        create_task(config) if features is None else FeatureExtraction(model.config.hidden_size, **features)
+    )
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
     served = Served(model, tokenizer, seq_length, config)
     if compiles(xla):
         served = served._replace(compiled=CompiledEncoder(served.encoder, few_lengths(seq_length)))
 
-    @functools.lru_cache(maxsize=2)
-    def signatures(top_k: int) -> Mapping[str, Any]:
-        return kind.signatures(served._replace(top_k=top_k))
+    @functools.lru_cache(maxsize=8)
+    def trace(top_k: int, *specs: tf.TensorSpec) -> Callable[..., Tensors]:
+        kind.check_served(served)
+        answer = functools.partial(kind.answer, served._replace(top_k=top_k))
+        function = tf.function(answer)
+        return function.get_concrete_function(**{spec.name: spec for spec in specs})
 
-    def ask(signature: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
-        function = signatures(max(top_k, TOP_K))[signature].function
-        return _outputs(function.get_concrete_function(), inputs)  # as of an export; see `call_traced`
+    def ask(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        specs = [tf.TensorSpec([None] * x.shape.rank, x.dtype, name) for name, x in tensors.items()]
+        return _arrays(trace(max(top_k, TOP_K), *specs)(**tensors))
 
     max_top_k = kind.settings.n_best if isinstance(kind, QuestionAnswering) else None
     return Predictor(kind, ask, max_top_k, served.has_exits)
 
 
-def load_exported_predictor(folder: Path, features: Features | None = None) -> Predictor:
+def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = None) -> Predictor:
     """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers.
 
-    With `features` it answers with embeddings.
+    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
     """
     loaded = tf.saved_model.load(literal_path(str(folder)))
     outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
@@ -122,12 +120,16 @@ def load_exported_predictor(folder: Path, features: Features | None = None) -> P
         if signature not in outputs:
             raise InputError(f"{folder} has no signature {signature!r}: export the run again")
         # `loaded` is held here, for signatures do not hold what they are of.
-        return _outputs(loaded.signatures[signature], inputs)
+        tensors = {name: tf.constant(value) for name, value in inputs.items()}
+        return _arrays(loaded.signatures[signature](**tensors))
 
     if features is not None and (embeddings := outputs.get(FeatureExtraction.signature)):
-        return Predictor(features(embeddings["embedding"].shape[-1]), ask)
-    config = _exported_config(folder, loaded.signatures, outputs) if features is None else None
-    if config is None:
+        return Predictor(FeatureExtraction(embeddings["embedding"].shape[-1], **features), ask)
+    task = folder / "assets" / TASK_FILE
+    config = {"model": "pretrainer"} if "fill_mask" in outputs else None
+    if task.is_file() and DEFAULT in outputs:
+        config = json_object(task.read_bytes(), task)
+    if features is not None or config is None:
         what = "answers" if features is None else "embeds texts"
         raise InputError(f"{folder} has no signature that {what}: name the folder hub/serving of an export")
     kind = create_task(config)
@@ -136,35 +138,5 @@ def load_exported_predictor(folder: Path, features: Features | None = None) -> P
     return Predictor(kind, ask, max_top_k, EARLY_EXIT in outputs)
 
 
-def _exported_config(
-    folder: Path, signatures: Mapping[str, Any], outputs: Mapping[str, Mapping[str, tf.TensorSpec]]
-) -> TaskConfig | None:
-    """Entries of task.json that the signatures of a serving model, their outputs, and its assets tell."""
-    if "fill_mask" in outputs:
-        return {"model": "pretrainer"}
-    if "answer" in outputs:
-        return {"model": "span_labeler", "answerability": "no_answer_score" in outputs["answer"]}
-    if "tag" in outputs:
-        return {"model": "token_classifier", **_exported_labels(folder)}
-    if "choose" in outputs:
-        return {"model": "multiple_choice", "num_choices": outputs["choose"]["scores"].shape[-1]}
-    found = outputs.get(DEFAULT, {})
-    if not {"scores", "score"} & found.keys():
-        return None
-    count = found["scores"].shape[-1] if "scores" in found else 1
-    config = {"model": "classifier", "num_labels": count, "multi_label": "is_label" in found}
-    if PAIR not in outputs or "text_pair" in signatures[DEFAULT].structured_input_signature[1]:
-        config["takes_pairs"] = PAIR in outputs
-    return config
-
-
-def _exported_labels(folder: Path) -> TaskConfig:
-    """The labels of a serving model, of which each answer has those of its words alone."""
-    file = folder / "assets" / TASK_FILE
-    task = json_object(file.read_bytes(), file) if file.is_file() else {}
-    return {name: task[name] for name in {"labels"} & task.keys()}
-
-
-def _outputs(function: Callable[..., Any], inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    outputs = function(**{name: tf.constant(value) for name, value in inputs.items()})
+def _arrays(outputs: Tensors) -> dict[str, np.ndarray]:
     return {name: tensor.numpy() for name, tensor in outputs.items()}

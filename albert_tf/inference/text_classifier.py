@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,25 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.constants import FIRST, TRUNCATE, WINDOWS
+from albert_tf.constants import FIRST, INPUT_MASK, TRUNCATE, WINDOWS
 from albert_tf.conversion import init_from as starts
 from albert_tf.errors import InputError, Missing
 from albert_tf.filesystem import literal_path
 from albert_tf.finetuning.finetuning_recipes import BALANCED, FINETUNING_RECIPES
-from albert_tf.inference.classifier_mixins import FitMixin, PredictMixin, check_labelled, of_second_label
+from albert_tf.inference.classifier_metrics import of_second_label
 from albert_tf.inference.inputs import (
     HEAD_VARIABLES,
+    LabelEncoder,
     are_pairs,
     check_label_names,
     choose_head,
     expand_weight,
     known_labels,
+    pack_texts,
     parse_texts,
+    segments,
+    tokenize_dataset,
+    tokenize_inputs,
 )
 from albert_tf.io import PathLike, check_path
 from albert_tf.models.compiled_encoder import CompiledEncoder
@@ -37,15 +42,20 @@ from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.recipes import LongTexts
-from albert_tf.runs.build_model import build_model
+from albert_tf.runs.build_model import build_model, task_of
 from albert_tf.runs.load_save import check_finite, save
 from albert_tf.runs.run_directory import TASK_FILE, best_run
+from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import few_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
-from albert_tf.tasks.examples import check_length
+from albert_tf.tasks.examples import TokenizedExamples, check_length, truncation_report
+from albert_tf.tasks.long_texts import pool_windows, text_inputs, window_inputs
+from albert_tf.tasks.metrics import accuracy
 from albert_tf.tasks.serving import without_padding
+from albert_tf.tasks.task_reports import number_figures
+from albert_tf.text.text_tokenizer import InputFormat
 from albert_tf.text.tokenizer import TOKENIZER_CLASSES, TextTokenizer, open_tokenizer
-from albert_tf.text.tokenizer_config import KIND_DEFAULTS, SENTENCEPIECE, VOCABULARY_FILES
+from albert_tf.text.tokenizer_config import KIND_DEFAULTS
 from albert_tf.training.distribution import compiles
 
 CLASSIFIER_RECIPE = FINETUNING_RECIPES["classification"]
@@ -65,8 +75,13 @@ _DECISIONS = ("multi_label", "threshold")  # entries of task.json about what log
 _LONG = tuple(field.name for field in dataclasses.fields(LongTexts))  # and about how long texts are read
 
 
+# Batches that Keras takes as they are, and these or token ids.
+_BATCHES = (keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
+_NOT_TEXTS = (Mapping, *_BATCHES)
+
+
 @keras.saving.register_keras_serializable("albert_tf")
-class TextClassifier(FitMixin, PredictMixin, keras.Model):
+class TextClassifier(keras.Model):
     """Texts, string [B], or pairs of them to logits float32 [B, K]; with one label, K = 1, it is regression.
 
     Pairs are a tuple of two string [B], or one string [B, 2]. `fit`, `evaluate` and `predict` also take
@@ -218,9 +233,8 @@ class TextClassifier(FitMixin, PredictMixin, keras.Model):
         if Path(path, TASK_FILE).is_file():
             raise InputError(f"path={os.fspath(path)!r} is a run: use {cls.__name__}.from_pretrained")
         try:
-            model = keras.models.load_model(
-                literal_path(str(path)) if Path(path).is_dir() else os.fspath(path)
-            )
+            name = literal_path(str(path)) if Path(path).is_dir() else os.fspath(path)
+            model = keras.models.load_model(name)
         except (TypeError, ValueError) as error:  # of layers that Keras does not know
             raise InputError(f"path={os.fspath(path)!r} holds no {cls.__name__}: {error}") from error
         if not isinstance(model, cls):
@@ -278,10 +292,8 @@ class TextClassifier(FitMixin, PredictMixin, keras.Model):
         if kwargs.get("jit_compile") and self.long_texts.long == WINDOWS:
             raise InputError("jit_compile=True: the number of windows varies, leave it out")
         own_loss, own_metrics = _DEFAULTS[self.task_entries()["task"]]()
-        loss, metrics = (
-            (own_loss if loss == DEFAULT_FOR_TASK else loss),
-            (own_metrics if metrics == DEFAULT_FOR_TASK else metrics),
-        )
+        loss = own_loss if loss == DEFAULT_FOR_TASK else loss
+        metrics = own_metrics if metrics == DEFAULT_FOR_TASK else metrics
         if optimizer == DEFAULT_FOR_TASK:
             optimizer = keras.optimizers.Adam(CLASSIFIER_RECIPE.learning_rate)
         weighted = kwargs.pop("weighted_metrics", None)
@@ -367,6 +379,106 @@ class TextClassifier(FitMixin, PredictMixin, keras.Model):
         with known_labels():
             return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
 
+    def predict_proba(self, x: Any, **kwargs: Any) -> np.ndarray:
+        """The probabilities of all labels, float32 [N, K]; an InputError for a regression."""
+        if self.classifier.num_labels == 1:
+            raise InputError("predict_proba: a regression has no labels: `predict` gives its numbers")
+        return self._kind.scores(tf.constant(self.predict(x, **kwargs), tf.float32)).numpy()
+
+    def predict_labels(self, x: Any, **kwargs: Any) -> list[Any]:
+        """The name of each text's label, a tuple of names of several labels; of regression the number."""
+        if self.classifier.num_labels == 1:
+            return self.predict(x, **kwargs)[:, 0].tolist()
+        return [found.value for found in self._kind.scored_predictions(self.predict_proba(x, **kwargs))]
+
+    def score(self, x: Any, y: Any, **kwargs: Any) -> float:
+        """The share of texts whose label, or whose labels all, are right; of regression R².
+
+        Labels are as `fit` takes them, by number, by name, or one-hot; an InputError names one that does not
+        fit.
+        """
+        count = self.classifier.num_labels
+        if count == 1:
+            predicted = self.predict_labels(x, **kwargs)
+            right = LabelEncoder(None, 1, "").targets(y, len(predicted), "y").tolist()
+            return number_figures(right, predicted)["r2"]
+        predicted = self._kind.scored_predictions(self.predict_proba(x, **kwargs))
+        found, numbers = (
+            LabelEncoder(self.labels, count, "").targets(y, len(predicted), "y"),
+            np.arange(count),
+        )
+        chosen = [np.isin(numbers, found.chosen) for found in predicted]  # bool [K] each
+        is_label = found > 0 if found.ndim == 2 else found[:, np.newaxis] == numbers  # [N, K]
+        return accuracy(is_label, np.array(chosen))
+
+    @property
+    def _kind(self) -> Any:
+        return create_task({**self.task_entries(), **task_of(self.classifier)})
+
+    def _labels(self, loss: Any) -> LabelEncoder:
+        return LabelEncoder(self.labels, self.classifier.num_labels, loss)
+
+    def _learn_form(self, pairs: bool | None) -> None:
+        self.takes_pairs = pairs
+        # Of what a SavedModel takes; Keras would have it from the first call, which may be one of token ids.
+        self._saved_model_inputs_spec = None  # else Keras keeps the first
+        self._set_save_spec(tf.TensorSpec([None, 2] if pairs else [None], tf.string, "text"))
+
+    def _check_form(self, pairs: bool | None, argument: str) -> None:
+        if None not in (pairs, self.takes_pairs) and pairs != self.takes_pairs:
+            given, learned = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
+            raise InputError(f"{argument} holds {given}: the model learned {learned}")
+
+    def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
+        """The encoder's inputs, int32 [B, S] each, of tensors of texts."""
+        columns, reading = segments(texts), (self.seq_length, self.long_texts.long)
+        tokens = [self.tokenizer(self.tokenizer.shorten_text(text, *reading)) for text in columns]
+        return text_inputs(tokens, *self._reading)
+
+    @property
+    def _reading(self) -> tuple[int, InputFormat, LongTexts]:
+        return self.seq_length, self.tokenizer.vocabulary.input_format, self.long_texts
+
+    def _windows(self, ids: Mapping[str, tf.Tensor]) -> tuple[Any, Callable[[tf.Tensor], tf.Tensor]]:
+        """The network's inputs for those of texts, and a function from its logits to those of the texts."""
+        if self.long_texts.long != WINDOWS:
+            return ids, lambda logits: logits
+        windows, rows = window_inputs(ids, *self._reading)
+        return windows, lambda logits: pool_windows(
+            logits, rows, tf.shape(ids[INPUT_MASK])[0], self.long_texts
+        )
+
+    def _columns(self, rows: TokenizedExamples) -> int:
+        """Columns of an array of texts; for XLA, which compiles for each length, one of a few."""
+        if self.long_texts.long == WINDOWS:
+            return int(rows.sequence_lengths.max())
+        if self.pad_to_length or not self.jit_compile:
+            return self.seq_length  # `call` leaves the padding of each batch out
+        longest = min(rows.sequence_lengths.max(), self.seq_length)
+        return next(length for length in few_lengths(self.seq_length) if length >= longest)
+
+    def _data(self, x: Any, y: Any, argument: str, learns: bool = False) -> tuple[Any, Any]:
+        """Token ids for texts, and targets for labels, if there are any."""
+        labels, lines = self._labels(getattr(self, "loss", None)), []  # Keras sets the loss when it compiles
+        if isinstance(x, tf.data.Dataset):
+            x, pairs = tokenize_dataset(x, self._token_ids, labels, argument)
+        elif isinstance(x, _NOT_TEXTS) and not hasattr(x, "column_names"):
+            return x, y
+        else:
+            reading = self.seq_length, self.long_texts.long
+            rows, pairs = tokenize_inputs(x, self.tokenizer, argument, *reading, y)
+            if y is not None:
+                y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
+            columns = self._columns(rows)
+            x = pack_texts(rows, columns)
+            lines = truncation_report(rows, max(columns, self.seq_length), self.long_texts.long)
+        if learns and pairs is not None:
+            self._learn_form(pairs)
+        self._check_form(pairs, argument)
+        for line in lines if learns else ():
+            logging.warning(line)
+        return x, y
+
     def save_run(self, run: PathLike, step: int = 0) -> None:
         """Writes a run directory, which `hub_export`, `predict` and `pipeline` read; raises as `save`.
 
@@ -413,12 +525,16 @@ class TextClassifier(FitMixin, PredictMixin, keras.Model):
         """An untrained model of the same shape and vocabulary."""
         config = dict(config)
         classifier = AlbertClassifier.from_config(config.pop("classifier"))
-        kind, vocabulary = config.pop("kind", SENTENCEPIECE), config.pop("vocabulary")
-        if isinstance(vocabulary, str):  # of older files, which were all of one kind
-            vocabulary = dict.fromkeys(VOCABULARY_FILES[SENTENCEPIECE], vocabulary)
+        kind, vocabulary = config.pop("kind"), config.pop("vocabulary")
         files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
         settings = {name: config.pop(name) for name in KIND_DEFAULTS[kind] if name in config}
         return cls(classifier, TOKENIZER_CLASSES[kind].from_files(files, **settings), **config)
+
+
+def check_labelled(x: Any, y: Any) -> None:
+    """InputError for texts without labels; a dataset has them beside its texts."""
+    if y is None and not isinstance(x, (tf.data.Dataset, *_BATCHES)):
+        raise InputError("y is missing: give the label of each text")
 
 
 def _weight_of_each(sample_weight: Any, targets: Any) -> Any:

@@ -34,7 +34,6 @@ from albert_tf.inference.estimator_data import (
     column_names,
     one_dimensional,
     row_weights,
-    to_python,
     write_table,
 )
 from albert_tf.inference.inputs import LabelEncoder, expand_weight, parse_texts
@@ -166,13 +165,13 @@ class TextEstimator(BaseEstimator):
             classes, labels = classes_and_names(y)
             check_classification_targets(classes)
         else:
-            classes, labels = (
-                None,
-                LabelEncoder(None, 1, None).targets(np.asarray(y), len(texts), "y").tolist(),
-            )
+            numbers = LabelEncoder(None, 1, None).targets(np.asarray(y), len(texts), "y")
+            classes, labels = None, numbers.tolist()
         if sample_weight is not None:
             weights = row_weights(sample_weight, len(texts))
-        given = {name: to_python(value) for name, value in self.get_params(deep=False).items()}
+        # Grids of hyper-parameters hold scalars of NumPy.
+        params = self.get_params(deep=False).items()
+        given = {name: x.item() if isinstance(x, np.generic) else x for name, x in params}
         recipe = {name: given[name] for name in _RECIPE if given[name] is not None}
         if isinstance(self.class_weight, Mapping):
             recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
@@ -240,7 +239,7 @@ class TextEstimator(BaseEstimator):
         check_is_fitted(self)
         check_columns(column_names(X), getattr(self, "feature_names_in_", None))
         texts = [(x.text, x.text_pair) if x.text_pair is not None else x.text for x in parse_texts(X, "X")]
-        return Pipeline(self._run.answerer, self.batch_size or 32)(texts, top_k)
+        return Pipeline(self._run.predictor, self.batch_size or 32)(texts, top_k)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most likely label of each text, or that by the threshold, [n]; of a regression float64 [n].

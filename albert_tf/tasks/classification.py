@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,6 +41,7 @@ from albert_tf.text.tokenizer import TextTokenizer
 
 TextRecords = Sequence[TextRecord]
 Metric = Callable[[Sequence[str], Sequence[str]], float]
+TextMetrics = Callable[[Any, TextRecords, Sequence[Prediction]], dict[str, float]]
 
 # Entry of task.json, of a run that names no columns.
 PAIRS_KEY = "takes_pairs"
@@ -134,24 +136,50 @@ class TextTask(FinetuningTask):
         """Scores [B, K], or [B], of logits [B, K]."""
 
     @abc.abstractmethod
-    def prediction(self, scores: np.ndarray) -> Prediction:
-        """The prediction of a text, given its scores, [K] or []."""
+    def decide(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What is said of texts with these scores, in the graph."""
 
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
+    @abc.abstractmethod
+    def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
+        """The predictions for texts with these scores, by `decide`."""
+
+    def serving_outputs(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
+        """Answers of a server by `decide`, given float32 scores and the names of the labels."""
+        return self.decide(scores)
+
+    def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Logits [B, K]."""
         return {"logits": outputs["logits"]}
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
+    def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The prediction of each text; of windows, by their pooled logits."""
         with tf.device("CPU:0"):
             logits = tf.constant(outputs["logits"])
             if examples.places is not None:
                 logits = pool_windows(logits, examples.places, len(examples.records), self.long_texts)
-            return list(map(self.prediction, self.scores(logits).numpy()))
+            return self.scored_predictions(self.scores(logits).numpy())
 
-    @abc.abstractmethod
-    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
-        """Answers of a server, given float32 scores and the names of the labels."""
+    def answer(
+        self,
+        served: Served,
+        text: tf.Tensor,
+        text_pair: tf.Tensor | None = None,
+        patience: tf.Tensor | None = None,
+    ) -> Tensors:
+        """`serving_outputs` of texts, string [B]; with `patience` int32 [B] the `layers` computed, too."""
+        long, reading = self.long_texts, (served.seq_length, served.input_format, self.long_texts)
+        texts = (text,) if text_pair is None else (text, text_pair)
+        inputs = text_inputs(served.tokens(*texts, keep=long.long), *reading)
+        if long.long == WINDOWS:
+            windows, rows = window_inputs(inputs, *reading)
+            logits = in_blocks(
+                lambda windows: served.logits(windows)[0], without_padding(windows), tf.float32
+            )
+            logits = pool_windows(logits, rows, tf.size(text), long)
+            layers = dict[str, tf.Tensor]()
+        else:
+            logits, layers = served.logits(without_padding(inputs), patience)
+        return {**self.serving_outputs(self.scores(logits), served.label_names()), **layers}
 
     def signatures(self, served: Served) -> dict[str, Signature]:
         """`serving_default` of a text a row and `pair` of two, unless the run says which of them it learned.
@@ -159,26 +187,15 @@ class TextTask(FinetuningTask):
         A model of pairs has `pair` alone, which is its `serving_default`, too. A model with exits has
         `early_exit`, the first one with `patience` int32 [B], and its answers have the `layers` computed.
         """
-        names, long = served.label_names(), self.long_texts
+        self.check_served(served)
+        return text_signatures(functools.partial(self.answer, served), self.takes_pairs, served.has_exits)
 
-        def logits_of(inputs: Tensors) -> tf.Tensor:
-            return tf.cast(served.outputs(inputs)["logits"], tf.float32)
-
-        def answer(*texts: tf.Tensor, patience: tf.Tensor | None = None) -> Tensors:
-            reading = served.seq_length, served.input_format, long
-            inputs = text_inputs(served.tokens(*texts, keep=long.long), *reading)
-            if long.long == WINDOWS:
-                windows, rows = window_inputs(inputs, *reading)
-                logits = in_blocks(logits_of, without_padding(windows), tf.float32)
-                return self.serve(self.scores(pool_windows(logits, rows, tf.size(texts[0]), long)), names)
-            outputs = served.outputs(without_padding(inputs), patience)
-            said = self.serve(self.scores(tf.cast(outputs["logits"], tf.float32)), names)
-            return said if patience is None else {**said, "layers": outputs["layers"]}
-
-        return text_signatures(answer, self.takes_pairs, served.has_exits)
+    def check_served(self, served: Served) -> None:
+        """Refuses labels that are not as many as the model's."""
+        served.label_names()
 
     @staticmethod
-    def read(value: Any, where: str) -> TextRecord:
+    def parse_input(value: Any, where: str) -> TextRecord:
         """A text, or a pair: a tuple or list of two, or a dict of `text` and `text_pair`."""
         if isinstance(value, Mapping):
             names = ("text", "text_pair") if "text_pair" in value else ("text",)
@@ -189,7 +206,7 @@ class TextTask(FinetuningTask):
         text, *pair = (check_text(text, where if n == 0 else f"{where}[{n}]") for n, text in enumerate(texts))
         return TextRecord(where, 1, where, text, pair[0] if pair else None, None)
 
-    def request(self, records: TextRecords) -> tuple[str, dict[str, Any]]:
+    def to_model_inputs(self, records: TextRecords) -> tuple[str, dict[str, Any]]:
         """Texts, and second texts where there are any."""
         if records[0].text_pair is None:
             return DEFAULT, self.texts_of(records, "text")
@@ -238,10 +255,22 @@ class Classification(TextTask):
         """Probabilities that sum to 1."""
         return tf.nn.softmax(logits)
 
-    def prediction(self, scores: np.ndarray) -> Prediction:
-        """The likeliest label, or that on its side of the threshold."""
-        chosen = int(scores.argmax() if self.threshold is None else scores[1] >= self.threshold)
-        return Prediction(self.labels[chosen], scores, chosen)
+    def decide(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The place of the likeliest label, or of that on its side of the threshold, as `chosen` [B]."""
+        if self.threshold is None:
+            return {"chosen": tf.argmax(scores, axis=1)}
+        return {"chosen": tf.cast(scores[:, 1] >= self.threshold, tf.int64)}
+
+    def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
+        """The label of each text."""
+        chosen = self.decide(tf.constant(scores))["chosen"].numpy().tolist()
+        return [Prediction(self.labels[n], row, n) for n, row in zip(chosen, scores, strict=True)]
+
+    def serving_outputs(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
+        """`label` string [B], its probability `score` float32 [B]; all `labels` and `scores` [B, K]."""
+        chosen = self.decide(scores)["chosen"]
+        score = tf.gather(scores, chosen, batch_dims=1)
+        return {"label": tf.gather(tf.constant(names), chosen), "score": score, **label_scores(scores, names)}
 
     def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and the mean of the labels' F1 scores as `f1`."""
@@ -253,23 +282,11 @@ class Classification(TextTask):
         predicted = np.array([found.chosen for found in predictions])
         return label_report(self.labels, self.targets(records), predicted, scores, format_inputs(records))
 
-    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
-        """`label` string [B], its probability `score` float32 [B]; all `labels` and `scores` [B, K]."""
-        chosen = tf.argmax(scores, axis=1)
-        if self.threshold is not None:
-            chosen = tf.cast(scores[:, 1] >= self.threshold, tf.int64)
-        best = {
-            "label": tf.gather(tf.constant(names), chosen),
-            "score": tf.gather(scores, chosen, batch_dims=1),
-        }
-        return best | label_scores(scores, names)
-
-    def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:
+    def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:
         """The label, or a list of `top_k`: this one, and the likeliest others."""
-        label = bytes(outputs["label"]).decode()
         if top_k is not None:
-            return sorted(most_likely(outputs), key=lambda found: found["label"] != label)[:top_k]
-        return {"label": label, "score": float(outputs["score"])}
+            return most_likely(outputs, np.flatnonzero(outputs["labels"] == outputs["label"]))[:top_k]
+        return {"label": bytes(outputs["label"]).decode(), "score": float(outputs["score"])}
 
 
 def format_inputs(records: TextRecords) -> dict[str, list[str]]:
@@ -288,21 +305,17 @@ def label_scores(scores: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor
     return {"labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0), "scores": scores}
 
 
-def most_likely(outputs: Arrays) -> list[dict[str, Any]]:
-    """Labels of a text with their scores, the likeliest first; outputs `labels` and `scores`, [K] each."""
+def most_likely(outputs: Arrays, chosen: np.ndarray) -> list[dict[str, Any]]:
+    """Labels of a text with their scores, in the order of `Prediction`; `labels` and `scores`, [K] each."""
     labels, scores = outputs["labels"], outputs["scores"]
-    order = np.argsort(-scores, kind="stable")
+    order = Prediction(None, scores, chosen).order
     return [{"label": labels[number].decode(), "score": float(scores[number])} for number in order]
 
 
-def label_metrics(
-    **functions: Metric,
-) -> Callable[[FinetuningTask, TextRecords, Sequence[Prediction]], dict[str, float]]:
+def label_metrics(**functions: Metric) -> TextMetrics:
     """A function from a task, records and predictions to metrics of their labels."""
 
-    def metrics(
-        _: FinetuningTask, records: TextRecords, predictions: Sequence[Prediction]
-    ) -> dict[str, float]:
+    def metrics(_: Any, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         right = [label_of(record) for record in records]
         predicted = [same_label(found.value) for found in predictions]
         return {name: function(right, predicted) for name, function in functions.items()}

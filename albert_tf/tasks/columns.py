@@ -68,8 +68,8 @@ def read_text_records(table: Table, columns: Columns, has_lists: bool = False) -
     named = {field: name for field, name in columns._asdict().items() if name is not None}
     places = {field: table.number(name, field) for field, name in named.items()}
     label_place = places.pop("label", None)
-    if label_place is not None:
-        table.check_rows()
+    if label_place is not None and not table.rows:
+        raise InputError(f"{table.file} has no rows, only the names of its columns: add some")
     records = []
     for count, row in enumerate(table.rows):
         where = f"{table.file}:{row.line}"

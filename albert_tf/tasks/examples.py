@@ -242,12 +242,13 @@ def truncation_report(rows: TokenizedExamples, seq_length: int, long: str | None
         lengths = lengths[np.unique(rows.records, return_index=True)[1]]
     empty = (lengths == 0).sum()
     if empty and lengths.ndim == 2:  # choices share their texts
-        lines.append(f"{empty:,} of {lengths.size:,} texts {_are(empty)} empty")
+        lines.append(f"{empty:,} of {lengths.size:,} texts {'is' if empty == 1 else 'are'} empty")
     dropped = np.maximum(rows.sequence_lengths - seq_length, 0).sum(axis=1) + rows.dropped  # [N]
     if dropped.any():
         num_tokens = rows.lengths.sum(dtype=np.int64) + np.sum(rows.dropped)
         count, share = (dropped > 0).sum(), dropped.sum() / num_tokens
-        examples = f"{count:,} of {len(rows):,} example{'s' * (len(rows) > 1)} {_are(count)} longer"
+        are = "is longer" if count == 1 else "are longer"
+        examples = f"{count:,} of {len(rows):,} example{'s' * (len(rows) > 1)} {are}"
         kept = "; the beginning and the end of each are read" if long == HEAD_TAIL else ""
         lines.append(f"{examples} than seq_length={seq_length}: {share:.1%} of all tokens are dropped{kept}")
     unknown = (rows.tokens == rows.vocabulary.special_ids.unknown).sum() / max(len(rows.tokens), 1)
@@ -255,10 +256,6 @@ def truncation_report(rows: TokenizedExamples, seq_length: int, long: str | None
         language = "was it made for this language?"
         lines.append(f"{unknown:.1%} of all tokens are unknown to the vocabulary: {language}")
     return lines
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def tokenize_texts(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:
@@ -297,15 +294,15 @@ def utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def characters(text: str, *places: int) -> list[int]:
-    """Places in a text, from bytes in UTF-8 to characters.
+def characters(text: str, places: Any) -> np.ndarray:
+    """Places in a text, from bytes in UTF-8 to characters, int64 of the same shape.
 
-    >>> characters("für", 1, 3)
+    >>> characters("für", [1, 3]).tolist()
     [1, 2]
     """
     encoded = np.frombuffer(utf8(text), np.uint8)
     begins = np.append((encoded & 0xC0) != 0x80, True)
-    return (np.cumsum(begins)[list(places)] - 1).tolist()
+    return np.cumsum(begins)[np.array(places, np.int64)] - 1
 
 
 def check_length(name: str, value: int, least: int) -> int:

@@ -13,7 +13,7 @@ from albert_tf.models.heads import mean_state
 from albert_tf.tasks.classification import TextTask
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import Records
-from albert_tf.tasks.serving import Served, Signature, text_spec
+from albert_tf.tasks.serving import TEXT_EXAMPLE, Served
 from albert_tf.tasks.task import Arrays, Task
 
 # Outputs of the signature, by the pooling.
@@ -32,6 +32,7 @@ class FeatureExtraction(Task):
     name = "feature_extraction"
     signature = "embed"
     inputs = ("text",)
+    example = TEXT_EXAMPLE
 
     def __init__(self, hidden_size: int, pooling: str = MEAN, normalize: bool = False):
         super().__init__({})
@@ -39,27 +40,22 @@ class FeatureExtraction(Task):
         check_type("normalize", "bool", normalize)
         self.hidden_size, self.pooling, self.normalize = hidden_size, pooling, normalize
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`embed`: from `text` string [B] to embeddings, float32 [B, H], that are not normalised.
+    def answer(self, served: Served, text: tf.Tensor) -> Tensors:
+        """Embeddings of texts, string [B], float32 [B, H] each, that are not normalised.
 
         They are `embedding`, the mean of the last states of all tokens, `[CLS]` and `[SEP]` included, and
         `first_token`, the last state of the first one. Texts are cut at the model's longest input.
         """
+        inputs = served.inputs(text)
+        sequence = tf.cast(served.encoded(inputs)["sequence_output"], tf.float32)  # [B, S, H]
+        return {
+            _OUTPUTS[MEAN]: mean_state(sequence, inputs[INPUT_MASK]),  # [B, H]
+            _OUTPUTS[FIRST]: sequence[:, 0],  # [B, H]
+        }
 
-        @tf.function(input_signature=[text_spec("text")])
-        def embed(text: tf.Tensor) -> Tensors:
-            inputs = served.inputs(text)
-            sequence = tf.cast(served.encoded(inputs)["sequence_output"], tf.float32)  # [B, S, H]
-            return {
-                _OUTPUTS[MEAN]: mean_state(sequence, inputs[INPUT_MASK]),  # [B, H]
-                _OUTPUTS[FIRST]: sequence[:, 0],  # [B, H]
-            }
-
-        return {"embed": Signature(embed, {"text": ["Warm words before the first visitor."]})}
-
-    def read(self, value: Any, where: str) -> TextRecord:
+    def parse_input(self, value: Any, where: str) -> TextRecord:
         """A text."""
-        return TextTask.read(value, where)
+        return TextTask.parse_input(value, where)
 
     def check(self, records: Records) -> None:
         """All are single texts."""
@@ -67,7 +63,7 @@ class FeatureExtraction(Task):
             if record.text_pair is not None:
                 raise InputError(f"{record.file} is a pair of texts: an embedding is of one text")
 
-    def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> np.ndarray:
+    def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> np.ndarray:
         """The embedding, float32 [H]."""
         found = outputs[_OUTPUTS[self.pooling]]
         return found / np.linalg.norm(found) if self.normalize else found

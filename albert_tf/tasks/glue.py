@@ -16,15 +16,7 @@ from albert_tf.errors import InputError
 from albert_tf.io import PathLike, whole_file
 from albert_tf.tasks.columns import Columns, read_text_records
 from albert_tf.tasks.examples import TextRecord
-from albert_tf.tasks.formats import (
-    DEV,
-    TEST,
-    TRAIN,
-    DataFormat,
-    OutputFormat,
-    PredictionWriter,
-    Records,
-)
+from albert_tf.tasks.formats import DEV, TEST, TRAIN, DataFormat, OutputFormat, PredictionWriter, Records
 from albert_tf.tasks.tables import Table, read_lines, read_tsv
 
 _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}

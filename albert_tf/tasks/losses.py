@@ -19,6 +19,9 @@ from albert_tf.constants import (
 )
 from albert_tf.models.loss_sums import LossSum, classification_loss_sum, cross_entropy
 
+# The sum of the model's outputs, the batch and the weights.
+LossTerm = Callable[[Tensors, Tensors, tf.Tensor], LossSum]
+
 
 class LossSpec(NamedTuple):
     """One term of a loss.
@@ -27,9 +30,7 @@ class LossSpec(NamedTuple):
     An axis of microbatches may be in front.
     """
 
-    term: Callable[
-        [Tensors, Tensors, tf.Tensor], LossSum
-    ]  # of the model's outputs, the batch and the weights
+    term: LossTerm
     labels: str  # their name in a batch
     has_sets: bool = False  # True if the labels have one more axis, the classes
 
@@ -93,12 +94,7 @@ def score_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Loss
     return _term(tf.square(errors), None, weights)
 
 
-def exits_loss_sum(
-    term: Callable[[Tensors, Tensors, tf.Tensor], LossSum],
-    outputs: Tensors,
-    batch: Tensors,
-    weights: tf.Tensor,
-) -> LossSum:
+def exits_loss_sum(term: LossTerm, outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
     """The mean of a term over the layers of `exit_logits` [B, L, …], weighted by their numbers from 1.
 
     What is correct is by the last layer.

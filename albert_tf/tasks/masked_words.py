@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import tensorflow as tf
 from albert_tf.constants import WORD_IDS, Tensors
 from albert_tf.errors import InputError, shorten
 from albert_tf.tasks.examples import TextRecord
-from albert_tf.tasks.serving import Served, Signature, encoder_signatures, text_spec, without_padding
+from albert_tf.tasks.serving import Served, Signature, encoder_signatures, without_padding
 from albert_tf.tasks.task import Arrays, Task
 from albert_tf.text.offsets import edges, rows_of
 from albert_tf.text.packing import pack
@@ -82,39 +83,36 @@ class MaskedWords(Task):
     model = "pretrainer"
     signature = "fill_mask"
     inputs = ("text",)
+    example: Mapping[str, Any] = {"text": [f"The water is {MASK_TOKEN}."]}
 
     def signatures(self, served: Served) -> dict[str, Signature]:
-        """Those of the encoder, and `fill_mask`.
+        """Those of the encoder, and `fill_mask`."""
+        return {**encoder_signatures(served), **super().signatures(served)}
 
-        It is from `text` with `[MASK]` in it to the likeliest `tokens` string [B, M, K] and their
-        probabilities, `scores` float32 [B, M, K]. M is the largest number of masks in a text of the batch:
+    def answer(self, served: Served, text: tf.Tensor) -> Tensors:
+        """The likeliest `tokens` string [B, M, K] for the masks of texts, and their probabilities, `scores`.
+
+        Texts, string [B], have `[MASK]` in them. M is the largest number of masks in a text of the batch:
         the rows of other texts end in empty tokens of score 0, and so do those of texts that lost masks to
         trimming.
         """
-        model, tokenizer = served.model, served.tokenizer
+        model, tokenizer, size = served.model, served.tokenizer, served.model.config.vocab_size
+        text = tokenizer.shorten_text(ensure_text_batch(text), served.seq_length)
+        tokens = tokens_with_masks(text, tokenizer)
+        inputs = without_padding(pack([tokens], served.seq_length, served.input_format))
         mask_id = tokenizer.vocabulary.special_ids.mask
-        answers, is_answer = answer_table(tokenizer.vocabulary, model.config.vocab_size)
+        positions, is_mask = mask_positions(inputs[WORD_IDS], mask_id)
+        sequence = served.encoded(inputs)["sequence_output"]
+        logits = model.mlm(sequence, positions, model.encoder.embeddings.word_embeddings)  # [B, M, V]
+        answers, is_answer = answer_table(tokenizer.vocabulary, size)
+        best = tf.math.top_k(tf.where(is_answer, tf.nn.softmax(logits), 0), min(served.top_k, size))
+        is_mask = is_mask[:, :, tf.newaxis]  # [B, M, 1]
+        return {
+            "tokens": tf.where(is_mask, tf.gather(answers, best.indices), ""),  # [B, M, K]
+            "scores": tf.where(is_mask, best.values, 0),
+        }
 
-        @tf.function(input_signature=[text_spec("text")])
-        def fill_mask(text: tf.Tensor) -> Tensors:
-            text = tokenizer.shorten_text(ensure_text_batch(text), served.seq_length)
-            tokens = tokens_with_masks(text, tokenizer)
-            inputs = without_padding(pack([tokens], served.seq_length, served.input_format))
-            positions, is_mask = mask_positions(inputs[WORD_IDS], mask_id)
-            sequence = served.encoded(inputs)["sequence_output"]
-            logits = model.mlm(sequence, positions, model.encoder.embeddings.word_embeddings)  # [B, M, V]
-            probabilities = tf.where(is_answer, tf.nn.softmax(logits), 0)
-            best = tf.math.top_k(probabilities, min(served.top_k, model.config.vocab_size))  # [B, M, K]
-            is_mask = is_mask[:, :, tf.newaxis]  # [B, M, 1]
-            return {
-                "tokens": tf.where(is_mask, tf.gather(answers, best.indices), ""),
-                "scores": tf.where(is_mask, best.values, 0),
-            }
-
-        request = Signature(fill_mask, {"text": [f"The water is {MASK_TOKEN}."]})
-        return {**encoder_signatures(served), "fill_mask": request}
-
-    def read(self, value: Any, where: str) -> TextRecord:
+    def parse_input(self, value: Any, where: str) -> TextRecord:
         """A text with masks in it."""
         text = check_text(value, where).replace(_OF_ROBERTA, MASK_TOKEN)
         if MASK_TOKEN not in text:
@@ -123,7 +121,7 @@ class MaskedWords(Task):
             )
         return TextRecord(where, 1, where, text, None, None)
 
-    def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[Any]:
+    def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[Any]:
         """The likeliest tokens of the one mask, or a list of them for each of several."""
         masks = record.text.count(MASK_TOKEN)
         if np.count_nonzero(outputs["tokens"][:, 0] != b"") < masks:

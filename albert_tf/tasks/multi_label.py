@@ -60,10 +60,15 @@ class MultiLabel(TextTask):
         """Probabilities of each label."""
         return tf.sigmoid(logits)
 
-    def prediction(self, scores: np.ndarray) -> Prediction:
-        """Labels at least as likely as the threshold."""
-        chosen = np.flatnonzero(scores >= self.threshold)
-        return Prediction(tuple(self.labels[number] for number in chosen.tolist()), scores, chosen)
+    def decide(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
+        """True for labels at least as likely as the threshold, `is_label` [B, K]."""
+        return {"is_label": scores >= self.threshold}
+
+    def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
+        """The labels of each text."""
+        is_label, labels = self.decide(tf.constant(scores))["is_label"].numpy(), np.array(self.labels, object)
+        rows = zip(scores, is_label, strict=True)
+        return [Prediction(tuple(labels[has]), row, np.flatnonzero(has)) for row, has in rows]
 
     def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`micro_f1`, `macro_f1`, and the share of texts with all labels right as `accuracy`."""
@@ -78,11 +83,11 @@ class MultiLabel(TextTask):
         scores, right = np.stack([found.scores for found in predictions]), self.targets(records) > 0
         return multi_label_report(self.labels, right, predicted, scores, format_inputs(records))
 
-    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
+    def serving_outputs(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""
-        return label_scores(scores, names) | {"is_label": scores >= self.threshold}
+        return label_scores(scores, names) | self.decide(scores)
 
-    def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
+    def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
         """The labels of the text, the likeliest first; with `top_k` so many, whatever their probability."""
-        count = int(outputs["is_label"].sum()) if top_k is None else top_k
-        return most_likely(outputs)[:count]
+        chosen = np.flatnonzero(outputs["is_label"])
+        return most_likely(outputs, chosen)[: len(chosen) if top_k is None else top_k]

@@ -22,14 +22,7 @@ from albert_tf.tasks.examples import (
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy
-from albert_tf.tasks.serving import (
-    EARLY_EXIT,
-    EXAMPLE_PATIENCE,
-    PATIENCE_SPEC,
-    Served,
-    Signature,
-    text_spec,
-)
+from albert_tf.tasks.serving import Served
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.offsets import rows_of
@@ -109,11 +102,24 @@ class MultipleChoice(FinetuningTask):
     def __init__(self, config: TaskConfig):
         super().__init__(config)
         self.num_choices: int = config.get("num_choices", 0)
+        self.example = {
+            "context": ["The water is warm."],
+            "question": ["The water is _ ."],
+            "options": [[f"warm {number}" for number in range(self.num_choices)]],
+        }
 
     @classmethod
     def model_config(cls, records: ChoiceRecords) -> dict[str, Any]:
         """The largest number of options."""
         return {"model": cls.model, "num_choices": max(len(record.options) for record in records)}
+
+    @staticmethod
+    def targets(records: ChoiceRecords) -> np.ndarray:
+        """Numbers of the right options, int32 [N]; an InputError names a question without one."""
+        for record in records:
+            if record.label is None:
+                raise InputError(f"{record.where}: the question has no label: the right option is not known")
+        return np.array([record.label for record in records], np.int32)
 
     def encode(self, records: ChoiceRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """A row of C sequences for each question; those without an option have starts of -1."""
@@ -146,7 +152,7 @@ class MultipleChoice(FinetuningTask):
 
         starts, lengths, lost = fill(spans.starts, -1), fill(spans.lengths, 0), fill(dropped, 0)
         tokens, lost = spans.tokens.numpy(), lost.sum(axis=1, dtype=np.int64)
-        features = {LABELS: np.array([_right_option(r) for r in records], np.int32)} if is_labelled else {}
+        features = {LABELS: self.targets(records)} if is_labelled else {}
         rows = TokenizedExamples(tokens, starts, lengths, features, tokenizer.vocabulary, dropped=lost)
         return Examples(records, rows)
 
@@ -157,18 +163,24 @@ class MultipleChoice(FinetuningTask):
             if not min(2, most) <= count <= most:
                 raise InputError(f"{record.where}: {count} options, and the model takes 2 to {most}")
 
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Probabilities [B, C]."""
-        return {"scores": tf.nn.softmax(outputs["logits"])}
+    @staticmethod
+    def decide(logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The likeliest option of each question, `choice` int32 [B], and probabilities, `scores` [B, C]."""
+        scores = tf.nn.softmax(tf.cast(logits, tf.float32))
+        return {"choice": tf.argmax(logits, axis=1, output_type=tf.int32), "scores": scores}
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
+    def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
+        """What `decide` says."""
+        return self.decide(outputs["logits"])
+
+    def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest option of each question."""
-        return [Prediction(int(row.argmax()), row) for row in outputs["scores"]]
+        found = zip(outputs["choice"].tolist(), outputs["scores"], strict=True)
+        return [Prediction(choice, scores) for choice, scores in found]
 
     def metrics(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` of the groups that there are."""
-        right = np.array([_right_option(record) for record in records])
-        predicted = np.array([found.value for found in predictions])
+        right, predicted = self.targets(records), np.array([found.value for found in predictions])
         metrics = {"accuracy": accuracy(right, predicted)}
         groups = np.array([record.group for record in records])
         for group in filter(None, dict.fromkeys(groups.tolist())):
@@ -177,8 +189,7 @@ class MultipleChoice(FinetuningTask):
 
     def report(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> Report:
         """`label_report` of the questions; the labels are the numbers of options, from 0."""
-        right = np.array([_right_option(record) for record in records])
-        predicted = np.array([found.value for found in predictions])
+        right, predicted = self.targets(records), np.array([found.value for found in predictions])
         inputs = {name: [getattr(record, name) for record in records] for name in ("where", *self.inputs)}
         inputs["options"] = [
             "; ".join(f"{n}: {x}" for n, x in enumerate(record.options)) for record in records
@@ -186,50 +197,40 @@ class MultipleChoice(FinetuningTask):
         labels = [str(number) for number in range(self.num_choices)]
         return label_report(labels, right, predicted, np.stack([p.scores for p in predictions]), inputs)
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`choose`: from `context`, `question` string [B] and `options` string [B, C] to the best option.
+    def check_served(self, served: Served) -> None:
+        """Refuses a longest input that is too short for a token of each text."""
+        check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
+
+    def answer(
+        self,
+        served: Served,
+        context: tf.Tensor,
+        question: tf.Tensor,
+        options: tf.Tensor,
+        patience: tf.Tensor | None = None,
+    ) -> Tensors:
+        """The best of the options, string [B, C], of questions on contexts, string [B] each.
 
         It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C]. An empty
-        option is none, since a question may have fewer than C; its probability is 0. A model with exits has
-        `early_exit`, the same with `patience` int32 [B], and answers the `layers` computed.
+        option is none, since a question may have fewer than C; its probability is 0. With
+        `patience` int32 [B] it answers the `layers` computed, too.
         """
-        check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
         count = served.model.num_choices
-        options_spec = tf.TensorSpec([None, count], tf.string, "options")
+        options = tf.ensure_shape(options, [None, count])
+        # Joined, since that raises where the batch sizes differ: what follows would broadcast.
+        texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
+        rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
+        filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
+        (contexts,) = served.tokens(texts[:, 0])
+        questions = served.tokenizer(served.tokenizer.shorten_text(filled, LONGEST_QUESTION, TAIL))
+        spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
+        inputs = served.packed(spans)
+        is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]
+        inputs = {**inputs, INPUT_MASK: inputs[INPUT_MASK] * is_option}
+        logits, layers = served.logits(inputs, patience)  # [B·C, 1]
+        return {**self.decide(tf.reshape(logits, [-1, count])), **layers}
 
-        def answer(
-            context: tf.Tensor, question: tf.Tensor, options: tf.Tensor, patience: tf.Tensor | None = None
-        ) -> Tensors:
-            # Joined, since that raises where the batch sizes differ: what follows would broadcast.
-            texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
-            rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
-            filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
-            (contexts,) = served.tokens(texts[:, 0])
-            questions = served.tokenizer(served.tokenizer.shorten_text(filled, LONGEST_QUESTION, TAIL))
-            spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
-            inputs = served.packed(spans)
-            is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]
-            outputs = served.outputs({**inputs, INPUT_MASK: inputs[INPUT_MASK] * is_option}, patience)
-            logits = tf.reshape(outputs["logits"], [-1, count])  # of [B·C, 1]
-            best = {
-                "choice": tf.argmax(logits, axis=1, output_type=tf.int32),
-                "scores": tf.nn.softmax(tf.cast(logits, tf.float32)),
-            }
-            return best if patience is None else {**best, "layers": outputs["layers"]}
-
-        specs = [text_spec("context"), text_spec("question"), options_spec]
-        example = {
-            "context": ["The water is warm."],
-            "question": ["The water is _ ."],
-            "options": [[f"warm {number}" for number in range(count)]],
-        }
-        signatures = {"choose": Signature(tf.function(answer, specs), example)}
-        if served.has_exits:
-            function = tf.function(answer, [*specs, PATIENCE_SPEC])
-            signatures[EARLY_EXIT] = Signature(function, example | EXAMPLE_PATIENCE)
-        return signatures
-
-    def read(self, value: Any, where: str) -> ChoiceRecord:
+    def parse_input(self, value: Any, where: str) -> ChoiceRecord:
         """A dict of `context`, `question` and `options`."""
         context, question = self.fields(value, ("context", "question"), where)
         options = value.get("options")
@@ -242,20 +243,14 @@ class MultipleChoice(FinetuningTask):
         self.check([record])
         return record
 
-    def request(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
+    def to_model_inputs(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
         """Texts, and empty ones for options that a question has not."""
-        signature, texts = super().request(records)
+        signature, texts = super().to_model_inputs(records)
         for options in texts["options"]:
             options += [b""] * (self.num_choices - len(options))
         return signature, texts
 
-    def answer(self, record: ChoiceRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
+    def format_output(self, record: ChoiceRecord, outputs: Arrays, top_k: int | None) -> dict[str, Any]:
         """The number of the likeliest option, from 0."""
         choice = int(outputs["choice"])
         return {"label": choice, "score": float(outputs["scores"][choice])}
-
-
-def _right_option(record: ChoiceRecord) -> int:
-    if record.label is None:
-        raise InputError(f"{record.where}: the question has no label: the right option is not known")
-    return record.label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ from albert_tf.tasks.examples import (
     utf8,
 )
 from albert_tf.tasks.losses import ANSWER, SPAN
-from albert_tf.tasks.serving import Served, Signature, text_spec
+from albert_tf.tasks.serving import Served
 from albert_tf.tasks.squad_metrics import answer_metrics
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, TaskConfig, to_length
 from albert_tf.tasks.task_reports import answer_report
@@ -152,6 +152,7 @@ def _answer_span(record: QuestionRecord, starts: np.ndarray, ends: np.ndarray) -
 
 CONTEXTS_AT_ONCE = 64
 NO_ANSWER = "no_answer_logits"
+_SEVERAL = ("answers", "scores", "starts", "ends")  # of the K best answers, [B, K] each
 
 QuestionRecords = Sequence[QuestionRecord]
 
@@ -185,6 +186,10 @@ class QuestionAnswering(FinetuningTask):
     model = "span_labeler"
     signature = "answer"
     inputs = ("question", "context")
+    example: Mapping[str, Any] = {
+        "question": ["How is the water?"],
+        "context": ["The water is warm, and the sea is cold."],
+    }
     has_windows = True
     metric_names = ("f1", "exact_match")
 
@@ -223,7 +228,7 @@ class QuestionAnswering(FinetuningTask):
         rows = tokenize_examples(windows.spans, tokenizer.vocabulary, features, records=numbers)
         return Examples(records, rows, windows)
 
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
+    def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Candidates for answers [B, C], and the logit of no answer [B].
 
         Note: padding is never among the likeliest starts and ends, as it can be in google-research/albert, so
@@ -233,15 +238,15 @@ class QuestionAnswering(FinetuningTask):
         if not self.answerability:
             mask = to_length(mask, self.seq_length)
             outputs = {name: to_length(of, self.seq_length, IMPOSSIBLE) for name, of in outputs.items()}
-        found, no_answer = self._candidates(outputs, mask)
+        return self.decide(outputs, mask)
+
+    def decide(self, outputs: Tensors, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Candidates [W, C] by their fields, and the logit of no answer [W], 0 without answerability."""
+        found = labeler_candidates(outputs, mask, self.settings.n_best)
+        no_answer = tf.cast(outputs.get(NO_ANSWER, tf.zeros_like(mask[:, 0])), tf.float32)
         return {**found._asdict(), NO_ANSWER: no_answer}
 
-    def _candidates(self, outputs: Tensors, mask: tf.Tensor) -> tuple[Candidates, tf.Tensor]:
-        """Candidates [W, C], and the logit of no answer, float32 [W], 0 without answerability."""
-        found = labeler_candidates(outputs, mask, self.settings.n_best)
-        return found, tf.cast(outputs.get(NO_ANSWER, tf.zeros_like(mask[:, 0])), tf.float32)
-
-    def decode(self, examples: Examples, outputs: Arrays) -> list[AnswerPrediction]:
+    def predictions(self, examples: Examples, outputs: Arrays) -> list[AnswerPrediction]:
         """The best answers to each question over all windows of its context."""
         questions: QuestionWindows = examples.places
         splits, answers = questions.splits.numpy(), []
@@ -279,8 +284,17 @@ class QuestionAnswering(FinetuningTask):
         odds = [found.null_odds or 0.0 for found in predictions] if self.answerability else None
         return answer_report(records, answers, probabilities, odds)
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`answer`: from `question` and `context` string [B], of any length, to the best span of the context.
+    def check_served(self, served: Served) -> None:
+        """Refuses a longest input that is too short for a question and a token of its context."""
+        least = max(self._shortest(served.input_format), self._least_columns(served.model))
+        check_length("seq_length", served.seq_length, least)
+
+    def _least_columns(self, model: Any) -> int:
+        """Columns that an input of the model needs, whatever they hold."""
+        return max(model.start_n_top, model.end_n_top) if self.answerability else 1
+
+    def answer(self, served: Served, question: tf.Tensor, context: tf.Tensor) -> Tensors:
+        """The best spans of contexts for questions, string [B] each of any length.
 
         It answers `answer` string [B], its probability among the n best, `score` float32 [B], `start` and
         `end` int32 [B], its first byte in the context and the one after its last; and with answerability
@@ -288,61 +302,39 @@ class QuestionAnswering(FinetuningTask):
         counts, the answer is empty. The best K answers are `answers`, `scores`, `starts` and `ends` [B, K],
         which end in empty ones where there are fewer.
         """
-        model, input_format = served.model, served.input_format
-        # Tokens that an input of the model needs, whatever they are.
-        shortest = max(model.start_n_top, model.end_n_top) if self.answerability else 1
-        check_length("seq_length", served.seq_length, max(self._shortest(input_format), shortest))
-
+        # Stacked, since that raises where the batch sizes differ: what follows would go on.
+        question, context = tf.unstack(tf.stack([ensure_text_batch(text) for text in (question, context)]))
+        contexts = Contexts(context, *served.tokenizer.tokenize_with_offsets(context))
+        rows, (questions,) = tf.range(tf.size(question)), served.tokens(question)
+        reading = served.seq_length, self.settings, served.input_format
+        windows = question_windows(questions, contexts, rows, *reading)
+        inputs = served.packed(windows.spans, self._least_columns(served.model))
+        dtypes = {**Candidates(tf.int32, tf.int32, tf.float32, tf.float32)._asdict(), NO_ANSWER: tf.float32}
+        decided = in_blocks(lambda x: self.decide(served.outputs(x), x[INPUT_MASK]), inputs, dtypes)
+        no_answer, length = decided.pop(NO_ANSWER), tf.shape(inputs[INPUT_MASK])[1]
         count = min(served.top_k, self.settings.n_best)
 
-        def candidates(inputs: Tensors) -> tuple[Candidates, tf.Tensor]:
-            return self._candidates(served.outputs(inputs), inputs[INPUT_MASK])
+        def best(number: tf.Tensor) -> dict[str, tf.Tensor]:
+            answers = windows.answers(number, Candidates(**decided), length)
+            missing = [[0, tf.maximum(count - tf.size(answers.text), 0)]]
+            columns = (answers.text, tf.cast(answers.probability, tf.float32), answers.start, answers.end)
+            return {name: tf.pad(x, missing)[:count] for name, x in zip(_SEVERAL, columns, strict=True)}
 
-        @tf.function(input_signature=[text_spec("question"), text_spec("context")])
-        def answer(question: tf.Tensor, context: tf.Tensor) -> Tensors:
-            texts = [ensure_text_batch(text) for text in (question, context)]
-            # Stacked, since that raises where the batch sizes differ: what follows would go on.
-            question, context = tf.unstack(tf.stack(texts))
-            contexts = Contexts(context, *served.tokenizer.tokenize_with_offsets(context))
-            rows = tf.range(tf.size(question))
-            (questions,) = served.tokens(question)
-            windows = question_windows(
-                questions, contexts, rows, served.seq_length, self.settings, input_format
-            )
-            inputs = served.packed(windows.spans, shortest)
-            dtypes = Candidates(tf.int32, tf.int32, tf.float32, tf.float32), tf.float32
-            found, no_answer = in_blocks(candidates, inputs, dtypes)
-            length = tf.shape(inputs[INPUT_MASK])[1]
+        types = zip(_SEVERAL, (tf.string, tf.float32, tf.int32, tf.int32), strict=True)
+        specs = {name: tf.TensorSpec([count], dtype) for name, dtype in types}
+        several = tf.map_fn(best, rows, fn_output_signature=specs)
+        answers = {**several, **{name.removesuffix("s"): x[:, 0] for name, x in several.items()}}
+        if self.answerability:
+            of_questions = windows.windows.rows, tf.size(question)
+            answers["no_answer_score"] = tf.math.unsorted_segment_min(no_answer, *of_questions)
+        return answers
 
-            def best(number: tf.Tensor) -> dict[str, tf.Tensor]:
-                answers = windows.answers(number, found, length)
-                columns = {
-                    "answer": answers.text,
-                    "score": tf.cast(answers.probability, tf.float32),
-                    "start": answers.start,
-                    "end": answers.end,
-                }
-                missing = [[0, tf.maximum(count - tf.size(answers.text), 0)]]
-                several = {f"{name}s": tf.pad(x, missing)[:count] for name, x in columns.items()}
-                return {**{name: x[0] for name, x in columns.items()}, **several}
-
-            types = {"answer": tf.string, "score": tf.float32, "start": tf.int32, "end": tf.int32}
-            outputs = types | {f"{name}s": tf.TensorSpec([count], kind) for name, kind in types.items()}
-            answers = tf.map_fn(best, rows, fn_output_signature=outputs)
-            if self.answerability:
-                of_questions = windows.windows.rows, tf.size(question)
-                answers["no_answer_score"] = tf.math.unsorted_segment_min(no_answer, *of_questions)
-            return answers
-
-        example = {"question": ["How is the water?"], "context": ["The water is warm, and the sea is cold."]}
-        return {"answer": Signature(answer, example)}
-
-    def read(self, value: Any, where: str) -> QuestionRecord:
+    def parse_input(self, value: Any, where: str) -> QuestionRecord:
         """A dict of `question` and `context`."""
         question, context = self.fields(value, ("question", "context"), where)
         return QuestionRecord(where, where, question, context, (), False)
 
-    def answer(self, record: QuestionRecord, outputs: Arrays, top_k: int | None) -> Any:
+    def format_output(self, record: QuestionRecord, outputs: Arrays, top_k: int | None) -> Any:
         """A span of the context, or an empty one with the probability that there is no answer.
 
         With `top_k` a list of this answer and the next best spans.
@@ -352,7 +344,7 @@ class QuestionAnswering(FinetuningTask):
             found.append({"answer": "", "score": float(1 / (1 + np.exp(-odds))), "start": 0, "end": 0})
         columns = (outputs[name].tolist() for name in ("scores", "starts", "ends"))
         for score, *places in zip(*columns, strict=True):
-            start, end = characters(record.context, *places)
+            start, end = characters(record.context, places).tolist()
             if start < end or not found:  # behind the last one all are empty
                 answer = {"answer": record.context[start:end], "score": score, "start": start, "end": end}
                 found.append(answer)

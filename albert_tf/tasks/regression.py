@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import Tensors
 from albert_tf.report import Report
 from albert_tf.tasks.classification import TextRecords, TextTask, format_inputs
 from albert_tf.tasks.examples import TextRecord, scores
@@ -41,9 +40,13 @@ class Regression(TextTask):
         """Numbers [B]."""
         return logits[:, 0]
 
-    def prediction(self, scores: np.ndarray) -> Prediction:
-        """The number."""
-        return Prediction(scores, scores)
+    def decide(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The number, `score` [B]."""
+        return {"score": scores}
+
+    def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
+        """The numbers."""
+        return [Prediction(score, score) for score in scores]
 
     def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
@@ -54,10 +57,6 @@ class Regression(TextTask):
         predicted = [float(found.value) for found in predictions]
         return number_report(scores(records), predicted, format_inputs(records))
 
-    def serve(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
-        """`score` float32 [B]."""
-        return {"score": scores}
-
-    def answer(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> dict[str, float]:
+    def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> dict[str, float]:
         """The number."""
         return {"score": float(outputs["score"])}

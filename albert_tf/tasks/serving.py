@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -23,9 +25,10 @@ DEFAULT = "serving_default"
 PAIR = "pair"
 
 # The default signature with a further input, by which texts leave early.
-EARLY_EXIT, PATIENCE = "early_exit", "patience"
-PATIENCE_SPEC = tf.TensorSpec([None], tf.int32, PATIENCE)  # a number for each text, as servers join requests
-EXAMPLE_PATIENCE = {PATIENCE: [2]}
+EARLY_EXIT, PATIENCE, LAYERS = "early_exit", "patience", "layers"  # the last of its outputs
+EXAMPLE_PATIENCE = {PATIENCE: [2]}  # a number for each text, as servers join requests
+TEXT_EXAMPLE = {"text": ["Warm words before the first visitor."]}
+PAIR_EXAMPLE = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
 
 # Fillings of a mask where nobody says how many.
 TOP_K = 5
@@ -36,6 +39,28 @@ class Signature(NamedTuple):
 
     function: tf.types.experimental.GenericFunction  # from dense tensors to dense tensors by name
     example: Mapping[str, Any]  # a request, which a server answers before it takes others
+
+
+def sign(
+    answer: Callable[..., Tensors], example: Mapping[str, Any], shape: Sequence[int | None] | None = None
+) -> Signature:
+    """The signature of a function of tensors by name, for requests such as the example.
+
+    Inputs are string, or int32 where the example has numbers, of a shape; None: [B], or [B, …] with the other
+    axes of the example.
+    """
+    specs = []
+    for name, value in example.items():
+        array = np.array(value)
+        dtype = tf.int32 if array.dtype.kind == "i" else tf.string
+        specs.append(tf.TensorSpec(shape or [None, *array.shape[1:]], dtype, name))
+
+    def function(*values: tf.Tensor) -> Tensors:
+        return answer(**dict(zip(example, values, strict=True)))
+
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in example]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return Signature(tf.function(function, input_signature=specs), example)
 
 
 class Served(NamedTuple):
@@ -88,6 +113,13 @@ class Served(NamedTuple):
             return call_with_early_exit(self.model, inputs, patience)
         return self.model.head(inputs, self.encoded(inputs), None)
 
+    def logits(
+        self, inputs: Tensors, patience: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """The float32 logits of `outputs`, and the `layers` computed where texts may leave early."""
+        found = dict(self.outputs(inputs, patience))
+        return tf.cast(found.pop("logits"), tf.float32), {n: x for n, x in found.items() if n == LAYERS}
+
     @property
     def has_exits(self) -> bool:
         """True if texts can leave early."""
@@ -102,54 +134,29 @@ class Served(NamedTuple):
         return [str(name) for name in names]
 
 
-def text_spec(name: str) -> tf.TensorSpec:
-    """An input of a text a row, string [B]."""
-    return tf.TensorSpec([None], tf.string, name)
-
-
 def text_signatures(
     answer: Callable[..., Tensors], takes_pairs: bool | None = None, has_exits: bool = False
 ) -> dict[str, Signature]:
     """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each.
 
     Args:
-      answer: from one or two texts, and perhaps the keyword `patience`, to outputs.
+      answer: from these, and perhaps `patience`, to outputs.
       takes_pairs: True for `pair` alone, False for `serving_default` alone.
       has_exits: True for `early_exit`, too: the first of these with `patience`, int32 [B].
     """
-
-    @tf.function(input_signature=[text_spec("text")])
-    def serving_default(text: tf.Tensor) -> Tensors:
-        return answer(text)
-
-    @tf.function(input_signature=[text_spec("text"), text_spec("text_pair")])
-    def pair(text: tf.Tensor, text_pair: tf.Tensor) -> Tensors:
-        return answer(text, text_pair)
-
-    @tf.function(input_signature=[text_spec("text"), PATIENCE_SPEC])
-    def early_exit(text: tf.Tensor, patience: tf.Tensor) -> Tensors:
-        return answer(text, patience=patience)
-
-    @tf.function(input_signature=[text_spec("text"), text_spec("text_pair"), PATIENCE_SPEC])
-    def pair_early_exit(text: tf.Tensor, text_pair: tf.Tensor, patience: tf.Tensor) -> Tensors:
-        return answer(text, text_pair, patience=patience)
-
-    one = {"text": ["Warm words before the first visitor."]}
-    two = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
-    signatures = {} if takes_pairs else {DEFAULT: Signature(serving_default, one)}
-    if takes_pairs in (None, True):
-        signatures[PAIR] = Signature(pair, two)
+    requests: dict[str, Mapping[str, Any]] = {DEFAULT: TEXT_EXAMPLE, PAIR: PAIR_EXAMPLE}
+    if takes_pairs is not None:
+        del requests[DEFAULT if takes_pairs else PAIR]
     if has_exits:
-        function, example = (pair_early_exit, two) if takes_pairs else (early_exit, one)
-        signatures[EARLY_EXIT] = Signature(function, example | EXAMPLE_PATIENCE)
-    return signatures
+        requests[EARLY_EXIT] = {**next(iter(requests.values())), **EXAMPLE_PATIENCE}
+    return {name: sign(answer, example) for name, example in requests.items()}
 
 
 def encoder_signatures(served: Served) -> dict[str, Signature]:
     """`serving_default` and `pair`: texts to `pooled_output`, float32 [B, H]."""
 
-    def pooled_output(*texts: tf.Tensor) -> Tensors:
-        outputs = served.encoded(served.inputs(*texts))
+    def pooled_output(**texts: tf.Tensor) -> Tensors:
+        outputs = served.encoded(served.inputs(*texts.values()))
         return {"pooled_output": tf.cast(outputs["pooled_output"], tf.float32)}
 
     return text_signatures(pooled_output)

@@ -88,17 +88,6 @@ def _pyarrow(file: str) -> Any:
     return pyarrow
 
 
-def read_parquet(file: str) -> tuple[Any, list[list[Any]]]:
-    """The schema of a file, of pyarrow, and its columns, None for null; an InputError where it is none."""
-    pyarrow = _pyarrow(file)
-    try:
-        table = pyarrow.parquet.read_table(io.BytesIO(read_data_bytes(file)))
-    except pyarrow.ArrowException as error:
-        raise InputError(f"{file} cannot be read as Parquet: {error}") from None
-    columns = zip(table.column_names, table.columns, strict=True)
-    return table.schema, [_python_values(file, name, column) for name, column in columns]
-
-
 def _python_values(file: str, name: str, column: Any) -> list[Any]:
     """The cells of a column; an InputError with the row of one that Python cannot hold."""
     try:
@@ -187,29 +176,18 @@ class Table:
         for row in self.rows:
             if len(row.cells) != len(self.columns):
                 names = f"columns: {len(self.columns)} ({join_words(map(shorten, self.columns))})"
-                cells = f"cells: {len(row.cells)}, and {names}"
-                raise InputError(f"{self.file}:{row.line}: {cells}{self._separator}")
-
-    def check_rows(self) -> None:
-        """An InputError where there are no rows."""
-        if not self.rows:
-            raise InputError(f"{self.file} has no rows, only the names of its columns: add some")
+                remedy = _separator_remedy(self.file, ",".join(self.columns))
+                raise InputError(f"{self.file}:{row.line}: cells: {len(row.cells)}, and {names}{remedy}")
 
     def number(self, column: str, argument: str | None = None) -> int:
         """The number of the column that an argument names; an InputError if none or several are called so."""
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
             asked = repr(column) if argument is None else f"{argument}={column!r}"
-            there = (
-                f"the first line of a table names its columns, here {join_words(map(shorten, self.columns))}"
-            )
-            raise InputError(f"{self.file}: {problem} {asked}: {there}{self._separator}")
+            there = f"names its columns, here {join_words(map(shorten, self.columns))}"
+            remedy = _separator_remedy(self.file, ",".join(self.columns))
+            raise InputError(f"{self.file}: {problem} {asked}: the first line of a table {there}{remedy}")
         return self.columns.index(column)
-
-    @property
-    def _separator(self) -> str:
-        """The end of an error about a CSV whose separator is another one; else empty."""
-        return _separator_remedy(self.file, ",".join(self.columns))
 
     def extended(self, columns: Mapping[str, Sequence[Any]]) -> Table:
         """The table with further columns, whose names are new."""
@@ -412,9 +390,15 @@ def spell_cell(cell: Any) -> str:
 
 
 def _read_parquet(file: str) -> Table:
-    schema, columns = read_parquet(file)
-    rows = [Row(number, cells) for number, cells in enumerate(zip(*columns, strict=True), start=1)]
-    return Table(file, tuple(schema.names), rows, schema)
+    pyarrow = _pyarrow(file)
+    try:
+        table = pyarrow.parquet.read_table(io.BytesIO(read_data_bytes(file)))
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{file} cannot be read as Parquet: {error}") from None
+    named = zip(table.column_names, table.columns, strict=True)
+    cells = zip(*(_python_values(file, name, column) for name, column in named), strict=True)
+    rows = [Row(number, row) for number, row in enumerate(cells, start=1)]
+    return Table(file, tuple(table.column_names), rows, table.schema)
 
 
 TABLE_ENDINGS: dict[str, Callable[[str], Table]] = {

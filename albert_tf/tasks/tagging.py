@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import ArrayLike
 
 from albert_tf.constants import SPACE_WORDS, WORDS, Tensors
 from albert_tf.errors import InputError, check_choice
@@ -17,6 +17,7 @@ from albert_tf.tasks.examples import (
     TaggedRecord,
     TextRecord,
     TokenizedTexts,
+    characters,
     check_length,
     label_ids,
     tag_names,
@@ -27,7 +28,7 @@ from albert_tf.tasks.examples import (
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, entity_scores, entity_spans, find_scheme
-from albert_tf.tasks.serving import Served, Signature, text_spec
+from albert_tf.tasks.serving import Served, Signature, sign
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig, to_length
 from albert_tf.tasks.task_reports import tag_report
 from albert_tf.text.offsets import rows_of
@@ -52,7 +53,7 @@ def split_texts(texts: Sequence[str], words: str) -> list[WordsRecord]:
         found = words_of(tf.constant([utf8(text) for text in texts], tf.string), words)
     rows = zip(texts, *(part.to_list() for part in found), strict=True)
     return [
-        WordsRecord(text, tuple(word.decode() for word in of_text), character_spans(text, starts, ends))
+        WordsRecord(text, tuple(word.decode() for word in of_text), characters(text, [starts, ends]).T)
         for text, of_text, starts, ends in rows
     ]
 
@@ -62,13 +63,6 @@ def join_sentence(words: Sequence[str]) -> WordsRecord:
     ends = np.cumsum([len(word) + 1 for word in words], dtype=np.int64) - 1
     starts = ends - [len(word) for word in words]
     return WordsRecord(" ".join(words), tuple(words), np.stack([starts, ends], axis=1))
-
-
-def character_spans(text: str, starts: ArrayLike, ends: ArrayLike) -> np.ndarray:
-    """Places of words in a text, from bytes in UTF-8 to characters: int64 [words, 2]."""
-    begins = (np.frombuffer(utf8(text), np.uint8) & 0xC0) != 0x80  # True for a character's first byte
-    before = np.concatenate([[0], np.cumsum(begins)])
-    return before[np.array([starts, ends], np.int64).T]
 
 
 class WordSpans(NamedTuple):
@@ -160,13 +154,19 @@ class Tagging(FinetuningTask):
         rows = tokenize_examples(spans, tokenizer.vocabulary, {}, token_labels=labels)
         return Examples(records, rows, places.numpy())
 
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """The likeliest tag of each token and its probability, [B, S] each."""
-        tags, scores = _likeliest(outputs["logits"])
-        length = self.seq_length
-        return {"tags": to_length(tags, length), "scores": to_length(scores, length)}
+    @staticmethod
+    def decide(logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The likeliest tag of each token, `tags` int32 [B, S], and its probability, `scores`."""
+        scores = tf.nn.softmax(tf.cast(logits, tf.float32))
+        tags = tf.argmax(scores, axis=-1, output_type=tf.int32)
+        return {"tags": tags, "scores": tf.reduce_max(scores, axis=-1)}
 
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
+    def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
+        """What `decide` says."""
+        found = self.decide(outputs["logits"])
+        return {name: to_length(values, self.seq_length) for name, values in found.items()}
+
+    def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest tag of each word: that of its first token; of plain texts, entities."""
         names = np.array(self.labels, object)
         places = tuple(examples.places.T)  # windows and columns, [words] each
@@ -207,50 +207,48 @@ class Tagging(FinetuningTask):
 
         `tag_words` is from `words` string [B, T], as they are, to `labels` and `scores`; empty ones are none.
         """
-        names = served.label_names()
-
-        def likeliest(inputs: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
-            return _likeliest(served.outputs(inputs)["logits"])
-
-        def word_tags(words: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
-            """Labels and probabilities of string [B, (words)], [words] each."""
-            (pieces,), vocabulary = served.tokens(words.values), served.tokenizer.vocabulary
-            spans, _, places = word_spans(pieces, words.row_splits, served.seq_length, vocabulary)
-            tags, scores = in_blocks(likeliest, served.packed(spans), (tf.int32, tf.float32))  # [W, S]
-            return tf.gather(tf.constant(names), tf.gather_nd(tags, places)), tf.gather_nd(scores, places)
-
-        @tf.function(input_signature=[text_spec("text")])
-        def tag(text: tf.Tensor) -> Tensors:
-            words = words_of(ensure_text_batch(text), self.words)
-            labels, scores = map(words.text.with_values, word_tags(words.text))
-            answers = {"labels": labels, "scores": scores, "start": words.starts, "end": words.ends}
-            return {name: values.to_tensor() for name, values in answers.items()}
-
-        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, "words")])
-        def tag_words(words: tf.Tensor) -> Tensors:
-            words = tf.ensure_shape(words, [None, None])
-            is_word = words != ""  # [B, T]
-            found = tf.RaggedTensor.from_value_rowids(
-                tf.boolean_mask(words, is_word),
-                tf.where(is_word)[:, 0],
-                nrows=tf.shape(words, tf.int64)[0],
-                validate=False,
-            )
-            labels, scores = word_tags(found)
-            flat = tf.reshape(tf.cast(is_word, tf.int32), [-1])
-            number = tf.reshape(tf.cumsum(flat) * flat, tf.shape(words))  # from 1, [B, T]
-            return {
-                "labels": tf.gather(tf.concat([[""], labels], axis=0), number),
-                "scores": tf.gather(tf.concat([[0.0], scores], axis=0), number),
-            }
-
-        example = "Mrs. Alder kept bees ."
+        self.check_served(served)
+        answer, example = functools.partial(self.answer, served), "Mrs. Alder kept bees ."
         return {
-            "tag": Signature(tag, {"text": [example]}),
-            "tag_words": Signature(tag_words, {"words": [example.split()]}),
+            "tag": sign(answer, {"text": [example]}),
+            "tag_words": sign(answer, {"words": [example.split()]}, [None, None]),
         }
 
-    def read(self, value: Any, where: str) -> TextRecord | WordsRecord:
+    def check_served(self, served: Served) -> None:
+        """Refuses labels that are not as many as the model's."""
+        served.label_names()
+
+    def answer(
+        self, served: Served, text: tf.Tensor | None = None, words: tf.Tensor | None = None
+    ) -> Tensors:
+        """The tags of texts, string [B], or of words, string [B, T]; see `signatures`."""
+        if words is None:
+            found = words_of(ensure_text_batch(text), self.words)
+            tagged = self._word_tags(served, found.text)
+            answers = {"labels": tagged[0], "scores": tagged[1], "start": found.starts, "end": found.ends}
+            return {name: values.to_tensor() for name, values in answers.items()}
+        words = tf.ensure_shape(words, [None, None])
+        lengths = tf.where(words != "")  # rows and columns of words
+        ragged = tf.RaggedTensor.from_value_rowids(
+            tf.gather_nd(words, lengths), lengths[:, 0], tf.shape(words, tf.int64)[0], validate=False
+        )
+        shape = tf.shape(words, tf.int64)
+        tagged = self._word_tags(served, ragged)
+        return {
+            name: tf.scatter_nd(lengths, values.values, shape)
+            for name, values in zip(("labels", "scores"), tagged, strict=True)
+        }
+
+    def _word_tags(self, served: Served, words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Labels and probabilities of words, string [B, (words)]."""
+        (pieces,), vocabulary = served.tokens(words.values), served.tokenizer.vocabulary
+        spans, _, places = word_spans(pieces, words.row_splits, served.seq_length, vocabulary)
+        dtypes = {"tags": tf.int32, "scores": tf.float32}
+        found = in_blocks(lambda x: self.decide(served.logits(x)[0]), served.packed(spans), dtypes)  # [W, S]
+        labels = tf.gather(tf.constant(served.label_names()), tf.gather_nd(found["tags"], places))
+        return words.with_values(labels), words.with_values(tf.gather_nd(found["scores"], places))
+
+    def parse_input(self, value: Any, where: str) -> TextRecord | WordsRecord:
         """A text, which is split into words, or a list of words, which stay as they are."""
         if not isinstance(value, list | tuple | np.ndarray):
             return TextRecord(where, 1, where, check_text(value, where), None, None)
@@ -264,21 +262,21 @@ class Tagging(FinetuningTask):
         if len({type(record) for record in records}) > 1:
             raise InputError("inputs hold both texts and lists of words: give them one after the other")
 
-    def request(self, records: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+    def to_model_inputs(self, records: Sequence[Any]) -> tuple[str, dict[str, Any]]:
         """`tag` of texts, `tag_words` of words."""
         if isinstance(records[0], TextRecord):
-            return super().request(records)
+            return super().to_model_inputs(records)
         width = max(1, *(len(record.words) for record in records))
         rows = [[utf8(word) for word in record.words] for record in records]
         return "tag_words", {"words": [row + [b""] * (width - len(row)) for row in rows]}
 
-    def answer(
+    def format_output(
         self, record: TextRecord | WordsRecord, outputs: Arrays, top_k: int | None
     ) -> list[dict[str, Any]]:
         """Entities: spans of words, with the mean of their scores."""
         if isinstance(record, TextRecord):
             count = np.count_nonzero(outputs["end"])
-            spans = character_spans(record.text, outputs["start"][:count], outputs["end"][:count])
+            spans = characters(record.text, [outputs["start"][:count], outputs["end"][:count]]).T
         else:
             spans = record.spans
         tags = [tag.decode() for tag in outputs["labels"][: len(spans)]]
@@ -295,9 +293,3 @@ class Tagging(FinetuningTask):
             places = {"start": start, "end": end, "text": text[start:end]}
             entities.append({"label": label, "score": score, **places})
         return entities
-
-
-def _likeliest(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tag int32 and probability float32 of each token, [B, S] each."""
-    scores = tf.nn.softmax(tf.cast(logits, tf.float32))  # [B, S, K]
-    return tf.argmax(scores, axis=-1, output_type=tf.int32), tf.reduce_max(scores, axis=-1)

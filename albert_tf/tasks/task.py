@@ -1,16 +1,17 @@
 """Interfaces of a kind of task.
 
-Data flows through it in two ways. In bulk, for training and for files: `encode` turns records into rows of
-tokens, a model sees them in batches, `keep` reduces its outputs in the graph, `decode` makes a prediction of
-each record. At once, for a server and in memory: a signature does all of this in one graph, from strings to
-answers, by the same functions.
+Text goes one way: tokens → model → `decide`, in the graph. In bulk, for training and files, `encode` makes
+rows of tokens of records, a model sees them in batches, and `predictions` are made of what `decide` gives. At
+once, for a server and for `pipeline`, `answer` does all of it in one graph, from strings to outputs, and
+`format_output` makes plain values of these.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from albert_tf.report import Report
 from albert_tf.tasks.examples import TokenizedExamples, utf8
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.losses import LossSpec
-from albert_tf.tasks.serving import Served, Signature
+from albert_tf.tasks.serving import EARLY_EXIT, EXAMPLE_PATIENCE, Served, Signature, sign
 from albert_tf.text.text_tokenizer import check_text
 from albert_tf.text.tokenizer import TextTokenizer
 
@@ -72,24 +73,39 @@ class Task(abc.ABC):
     model: ClassVar[str]  # in task.json
     signature: ClassVar[str]  # that a pipeline asks
     inputs: ClassVar[tuple[str, ...]]  # of that, which are fields of a record
+    example: Mapping[str, Any]  # of these inputs
+    has_exits: ClassVar[bool] = False  # True if texts may leave early
 
     def __init__(self, config: TaskConfig):
         self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
         self.labels: Sequence[str] = config.get("labels") or ()
 
-    @abc.abstractmethod
+    # The outputs for texts by the names of inputs, as tensors: `answer(served, text=…)`.
+    answer: Callable[..., Tensors]
+
     def signatures(self, served: Served) -> dict[str, Signature]:
-        """Functions from strings to answers by name; the first one is the default of a server."""
+        """`answer` as functions of a server by name, the default one first.
+
+        A model with exits has `early_exit`, the same with `patience` int32 [B].
+        """
+        self.check_served(served)
+        answer, requests = functools.partial(self.answer, served), {self.signature: self.example}
+        if self.has_exits and served.has_exits:
+            requests[EARLY_EXIT] = {**self.example, **EXAMPLE_PATIENCE}
+        return {name: sign(answer, example) for name, example in requests.items()}
+
+    def check_served(self, served: Served) -> None:  # noqa: B027  few kinds refuse any
+        """Refuses a model that the task does not fit, before anything is computed."""
 
     @abc.abstractmethod
-    def read(self, value: Any, where: str) -> Any:
+    def parse_input(self, value: Any, where: str) -> Any:
         """A record of one input of a pipeline; an InputError names the place of what is none."""
 
     def check(self, records: Records) -> None:  # noqa: B027  few kinds refuse any
         """Refuses records that cannot be answered together."""
 
-    def request(self, records: Records) -> tuple[str, dict[str, Any]]:
-        """Name of a signature, and its inputs for some records."""
+    def to_model_inputs(self, records: Records) -> tuple[str, dict[str, Any]]:
+        """Inputs of `answer` for some records, after the name of the signature that takes them."""
         return self.signature, self.texts_of(records, *self.inputs)
 
     @staticmethod
@@ -107,11 +123,11 @@ class Task(abc.ABC):
         return tuple(check_text(value[name], f"{where}[{name!r}]") for name in names)
 
     @abc.abstractmethod
-    def answer(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
-        """Answer of a pipeline to a result of `read`: plain values, places in characters.
+    def format_output(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
+        """Answer of a pipeline to a record: plain values, places in characters.
 
-        Outputs are those of the signature for this record; `top_k` is how many answers to give, where there
-        may be several.
+        `outputs` are those of `answer` for this record. `top_k` is the number of answers, where there may be
+        several.
         """
 
     def collect(self, answers: list[Any]) -> Any:
@@ -133,7 +149,6 @@ class FinetuningTask(Task):
     """A kind of task that models are fine-tuned for."""
 
     is_pooled: ClassVar[bool] = False  # True if the head reads a state of a sequence that `pooling` chooses
-    has_exits: ClassVar[bool] = False  # True if texts may leave early
     has_windows: ClassVar[bool] = False  # True if long texts are read in windows, as `QuestionSettings` say
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # of which the first decides on the best step
     report_names: tuple[str, ...] = ("ece",)  # further figures of `report`
@@ -155,12 +170,12 @@ class FinetuningTask(Task):
         """Records as rows of tokens; an InputError names a record that does not fit the model."""
 
     @abc.abstractmethod
-    def keep(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """The part of a model's outputs that `decode` needs, [B, …] with static shapes but for B."""
+    def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
+        """What `predictions` needs of a model's outputs: [B, …], with static shapes but for B."""
 
     @abc.abstractmethod
-    def decode(self, examples: Examples, outputs: Arrays) -> list[Any]:
-        """A prediction of each record, of what `keep` has given for all rows, [N, …]."""
+    def predictions(self, examples: Examples, outputs: Arrays) -> list[Any]:
+        """A prediction of each record, of what `collect_outputs` has given for all rows, [N, …]."""
 
     def objective(self) -> LossFn:
         """Objective of fine-tuning."""

@@ -66,18 +66,22 @@ def test_labels(piece_tokenizer, tiny_model, ids, xla):
 def test_scores_and_sets_of_labels():
     logits = np.array([[2.0, -1.0, -0.5], [-3.0, -3.0, -3.0]], np.float32)
     kind = MultiLabel({"labels": ["a", "b", "c"], "threshold": 0.37})
-    kept = {name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits)}, {}).items()}
-    first, second = kind.decode(Examples([], None), kept)
+    kept = {
+        name: value.numpy()
+        for name, value in kind.collect_outputs({"logits": tf.constant(logits)}, {}).items()
+    }
+    first, second = kind.predictions(Examples([], None), kept)
     assert (first.value, second.value) == (("a", "c"), ())
-    served = kind.serve(kind.scores(tf.constant(logits)), ["a", "b", "c"])
+    served = kind.decide(kind.scores(tf.constant(logits)))
     assert served["is_label"].numpy().tolist() == [[True, False, True], [False] * 3]
     np.testing.assert_allclose(first.scores, 1 / (1 + np.exp(-logits[0])), rtol=1e-6)
     np.testing.assert_array_equal(first.score, first.scores[[0, 2]])
     kind = Regression({})
     kept = {
-        name: value.numpy() for name, value in kind.keep({"logits": tf.constant(logits[:, :1])}, {}).items()
+        name: value.numpy()
+        for name, value in kind.collect_outputs({"logits": tf.constant(logits[:, :1])}, {}).items()
     }
-    assert [found.value for found in kind.decode(Examples([], None), kept)] == [2, -3]
+    assert [found.value for found in kind.predictions(Examples([], None), kept)] == [2, -3]
 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])

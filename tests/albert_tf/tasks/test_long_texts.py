@@ -94,7 +94,7 @@ def test_rows_of_windows_weigh_as_much_as_their_text(tiny_tokenizer):
     assert tf.reduce_sum(LABEL["label"].weights(batch)).numpy() == pytest.approx(3)
     # A prediction a text, of the mean of its windows' logits.
     logits = np.random.default_rng(0).normal(size=[sum(counts), 2]).astype(np.float32)
-    predictions = kind(**settings).decode(examples, {"logits": logits})
+    predictions = kind(**settings).predictions(examples, {"logits": logits})
     for said, own in zip(predictions, np.split(logits, np.cumsum(counts)[:-1]), strict=True):
         shares = np.exp(own.mean(axis=0, dtype=np.float64))
         np.testing.assert_allclose(said.scores, shares / shares.sum(), rtol=1e-5)
@@ -111,7 +111,7 @@ def test_short_texts_are_as_truncated_ones(tiny_tokenizer):
         for name in ("tokens", "starts", "lengths"):
             assert getattr(examples.rows, name).tolist() == getattr(plain[1].rows, name).tolist()
         found, expected = (
-            [x.scores for x in who.decode(read, {"logits": logits})]
+            [x.scores for x in who.predictions(read, {"logits": logits})]
             for who, read in ((other, examples), plain)
         )
         np.testing.assert_array_equal(found, expected)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
+
+from albert_tf.text.offsets import rows_of
 
 Squeeze = Callable[[tf.Tensor], tf.Tensor]  # string [B] to string [B]
 
 LEAST_BYTES = 1 << 14  # texts of so many bytes are never cut
 _PARTS_AT_ONCE = 4
+_RUN = 512  # characters of a run that stay at each of its ends
+_CODES = 1 << 21  # more than there are code points
+_TEXT = 1 << 40  # more bytes than a text has
 
 
 def squeezed_classes(dropped: str, spaces: str) -> tuple[tuple[str, str], ...]:
@@ -88,3 +94,96 @@ def _end(
     without_space = tf.where(characters == "", part, characters)  # of bytes that are not UTF-8
     lost = sizes - tf.strings.length(at_space)  # more than half of Chinese with one space at its beginning
     return read, is_whole, tf.where((lost == 0) | (2 * lost > sizes), without_space, at_space)
+
+
+class Gaps(NamedTuple):
+    """Where bytes of texts were left out, ascending."""
+
+    places: tf.Tensor  # int64 [G], in what is left of its text, plus _TEXT times the text's number
+    removed: tf.Tensor  # int64 [G + 1], the bytes of all texts that are left out before each
+
+    @classmethod
+    def none(cls) -> Gaps:
+        """Those of whole texts."""
+        return cls(tf.zeros([0], tf.int64), tf.zeros([1], tf.int64))
+
+    def source(self, rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+        """Places in the original texts of those in what is left of texts `rows`, int64 [T] each."""
+        first = tf.cast(rows, tf.int64) * _TEXT
+        here, before = (
+            tf.gather(self.removed, tf.searchsorted(self.places, key)) for key in (first + places, first)
+        )
+        return places + here - before
+
+
+def squeeze_runs(text: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]) -> tuple[tf.Tensor, Gaps]:
+    """Texts, string [B], in which a NUL stands for the middle of each long run of unknown characters.
+
+    A run is one token, for which SentencePiece takes time that grows with its square. Characters belong to
+    one if any two neighbours, alone and between NULs, are the tokens of one NUL. Only texts of more than
+    LEAST_BYTES are looked at.
+
+    Args:
+      text: the texts, normalised.
+      tokenize: the tokens of such texts.
+    Note: what follows a run is split as after a shorter one. SentencePiece adds up float32, and after a very
+    long run its sums no longer tell likely pieces from unlikely ones.
+    """
+
+    def squeeze() -> tuple[tf.Tensor, Gaps]:
+        words = tf.strings.length(tf.strings.split(text, " "))  # a run holds no space
+        rows = tf.where(tf.reduce_max(words, axis=1) > 2 * _RUN)  # [L, 1]
+        left, gaps = _without_middles(tf.gather_nd(text, rows), rows[:, 0], tokenize)
+        return tf.tensor_scatter_nd_update(text, rows, left), gaps
+
+    is_long = tf.reduce_any(tf.strings.length(text) > LEAST_BYTES)
+    squeezed, gaps = tf.cond(is_long, squeeze, lambda: (text, Gaps.none()))
+    return tf.reshape(squeezed, tf.shape(text)), gaps  # a static B stays one
+
+
+def _without_middles(
+    text: tf.Tensor, numbers: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
+) -> tuple[tf.Tensor, Gaps]:
+    """Texts with these numbers, [L] both, with a NUL for the middle of each run."""
+    # Bytes that are not UTF-8 are unknown as a NUL is.
+    decoded, starts = tf.strings.unicode_decode_with_offsets(text, "UTF-8", replacement_char=0)
+    rows = rows_of(decoded.row_splits)  # [C]
+    is_inner = _inside_runs(decoded.flat_values, rows, tokenize)
+    is_after = tf.concat([[False], is_inner], axis=0)[:-1]
+
+    encoded = tf.strings.bytes_split(text)  # [L, (bytes)]
+    places = tf.gather(encoded.row_splits, rows) + starts.flat_values  # [C], among all bytes
+    begins = tf.boolean_mask(places, is_inner & ~is_after)  # [G]
+    ends = tf.boolean_mask(places, ~is_inner & is_after)  # [G]
+    steps = tf.concat([tf.ones_like(begins), -tf.ones_like(ends)], axis=0)
+    edges = tf.concat([begins + 1, ends], axis=0)[:, tf.newaxis]
+    is_left = tf.cumsum(tf.scatter_nd(edges, steps, tf.shape(encoded.flat_values, tf.int64))) == 0  # [bytes]
+    nuls = tf.fill(tf.shape(begins), "\0")
+    characters = tf.tensor_scatter_nd_update(encoded.flat_values, begins[:, tf.newaxis], nuls)
+    left = tf.ragged.boolean_mask(encoded.with_values(characters), encoded.with_values(is_left))
+
+    removed = tf.concat([[0], tf.cumsum(ends - begins - 1)], axis=0)  # [G + 1]
+    of = tf.boolean_mask(rows, is_inner & ~is_after)  # [G]
+    in_text = begins - removed[:-1] - tf.gather(left.row_splits, of)
+    return tf.strings.reduce_join(left, axis=1), Gaps(tf.gather(numbers, of) * _TEXT + in_text, removed)
+
+
+def _inside_runs(
+    codes: tf.Tensor, rows: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
+) -> tf.Tensor:
+    """True for code points of texts `rows` that have _RUN of their run on each side, [C] to bool [C]."""
+    numbers = tf.cast(codes, tf.int64)
+    pairs, which = tf.unique(numbers[:-1] * _CODES + numbers[1:])
+    characters = tf.cast(tf.stack([pairs // _CODES, pairs % _CODES], axis=1), tf.int32)  # [P, 2]
+    alone, between = (
+        tf.strings.unicode_encode(of, "UTF-8") for of in (characters, tf.pad(characters, [[0, 0], [1, 1]]))
+    )
+    # A NUL is one token or, with the space that begins a text, two. Alone, since two that vanish are none.
+    tokens, tokens_between, of_nul = (
+        tokenize(of).to_tensor(-1, shape=[None, 3]) for of in (alone, between, tf.constant(["\0"]))
+    )
+    is_one = tf.reduce_all((tokens == of_nul) & (tokens_between == of_nul), axis=1)  # [P]
+    is_joined = tf.gather(is_one, which) & (rows[1:] == rows[:-1])  # [C - 1]
+    breaks = tf.concat([[0], tf.cumsum(tf.cast(~is_joined, tf.int32))], axis=0)[: tf.size(codes)]  # [C]
+    is_inner = breaks[2 * _RUN :] == breaks[: -2 * _RUN]
+    return tf.pad(is_inner, [[_RUN, _RUN]])[: tf.size(codes)]

@@ -11,8 +11,8 @@ import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from albert_tf.errors import InputError
-from albert_tf.text.bounded_texts import squeezed_classes
-from albert_tf.text.offsets import normalize_with_offsets
+from albert_tf.text.bounded_texts import Gaps, squeeze_runs, squeezed_classes
+from albert_tf.text.offsets import normalize_with_offsets, rows_of
 from albert_tf.text.text_tokenizer import ALBERT_IDS, TextTokenizer, Tokenize, TokensWithOffsets, Vocabulary
 from albert_tf.text.tokenizer_config import SENTENCEPIECE
 
@@ -58,6 +58,7 @@ _IGNORABLE = (
 )
 
 _SPACE = "▁"  # U+2581, how SentencePiece spells a space
+_NO_UTF8 = "\ufffd"  # what bytes become that are not UTF-8
 _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
 _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -78,6 +79,7 @@ class SentencePieceVocabulary(Vocabulary):
 
     kind = SENTENCEPIECE
     special_pieces = SENTENCEPIECE_SPECIAL_TOKENS
+    has_all_characters: bool  # True if each character of a piece is a piece, too, and none is _NO_UTF8
 
     def _read(self) -> tuple[str, ...]:
         processor = sentencepiece.SentencePieceProcessor()
@@ -93,6 +95,8 @@ class SentencePieceVocabulary(Vocabulary):
                 raise InputError(f"{self.name}: {piece} must be at id {expected}; {remedy}")
         special = [processor.is_control(i) or processor.is_unknown(i) or processor.is_unused(i) for i in ids]
         self.ordinary_ids = np.flatnonzero(~np.array(special)).astype(np.int32)
+        ordinary = (pieces[i] for i in self.ordinary_ids)
+        self.has_all_characters = set("".join(ordinary)) <= set(pieces) - {_NO_UTF8}
         self.starts_word = np.array([starts_word(piece) for piece in pieces])
         self.space_id = pieces.index(_SPACE) if _SPACE in pieces else -1
         return pieces
@@ -107,6 +111,7 @@ class SentencePieceTokenizer(TextTokenizer):
     """Tokenizer of ALBERT, by SentencePiece; what is not UTF-8 becomes `<unk>`."""
 
     kind = SENTENCEPIECE
+    vocabulary: SentencePieceVocabulary
     vocabulary_class = SentencePieceVocabulary
     normalize = staticmethod(normalize)
 
@@ -127,14 +132,21 @@ class SentencePieceTokenizer(TextTokenizer):
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
-        return self._sentencepiece.tokenize(self._normalized(text))
+        return self._sentencepiece.tokenize(self._squeeze_runs(self._normalized(text))[0])
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
         normalized, source = normalize_with_offsets(text, self._normalized)
-        tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(normalized)
-        bytes_ = (tf.cast(ragged.values, tf.int64) for ragged in (starts, limits))
-        return tokens, *source.spans(tokens, *bytes_)
+        squeezed, gaps = self._squeeze_runs(normalized)
+        tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(squeezed)
+        rows = rows_of(tokens.row_splits)
+        places = (gaps.source(rows, tf.cast(ragged.values, tf.int64)) for ragged in (starts, limits))
+        return tokens, *source.spans(tokens, *places)
+
+    def _squeeze_runs(self, text: tf.Tensor) -> tuple[tf.Tensor, Gaps]:
+        if not self.vocabulary.has_all_characters:  # unknown ones may be known together
+            return text, Gaps.none()
+        return squeeze_runs(text, self._sentencepiece.tokenize)
 
     def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
         """As of `TextTokenizer`, by SentencePiece, which leaves a mask out; `<unk>` becomes ⁇."""

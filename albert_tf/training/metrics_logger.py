@@ -58,17 +58,21 @@ def evaluator(
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
 
     def evaluate(dataset: Iterable[Batch]) -> dict[str, LossSum]:
-        totals = None
+        found = []
         for batch in dataset:
             if before_batch is not None:
                 before_batch(batch)
-            terms = tf.nest.map_structure(float, batch_terms(batch))
-            totals = terms if totals is None else tf.nest.map_structure(lambda a, b: a + b, totals, terms)
-        if totals is None:
+            found.append(tf.nest.map_structure(float, batch_terms(batch)))
+        if not found:
             raise InputError("there is nothing to evaluate on: give more documents")
-        return totals
+        return _add_up(found)
 
     return evaluate
+
+
+def _add_up(terms: Iterable[dict[str, LossSum]]) -> dict[str, LossSum]:
+    """The sums of several batches as one."""
+    return tf.nest.map_structure(lambda *parts: sum(parts), *terms)
 
 
 def loss_metrics(
@@ -83,15 +87,14 @@ def loss_metrics(
       `loss`, the sum of the means times their factors, and `<term>_loss` (nats) and `<term>_accuracy` for
       each term, but for regression only the loss. A term without any weight is NaN.
     """
-    means = {name: LossSum(*(float(part) for part in term)) for name, term in terms.items()}
-    figures = {}
-    for name, term in means.items():
-        weight = term.weight or np.nan
-        figures[f"{name}_loss"] = term.loss / weight
-        if not np.isnan(term.correct):
-            figures[f"{name}_accuracy"] = term.correct / weight
-    factors = factors or {}
-    return {"loss": sum(figures[f"{name}_loss"] * factors.get(name, 1) for name in means), **figures}
+    figures, factors = {"loss": 0.0}, factors or {}
+    for name, term in terms.items():
+        loss, correct, weight = map(float, term)
+        figures[f"{name}_loss"] = loss / (weight or np.nan)
+        figures["loss"] += figures[f"{name}_loss"] * factors.get(name, 1)
+        if not np.isnan(correct):
+            figures[f"{name}_accuracy"] = correct / (weight or np.nan)
+    return figures
 
 
 _FORMATS = {
@@ -128,10 +131,9 @@ class MetricAccumulator:
         Tokens are positions, padding included; unknown where examples are not all as long (None).
         """
         totals, examples, seconds = zip(*self._updates, strict=True)
-        terms = tf.nest.map_structure(lambda *parts: sum(parts), *(part.terms for part in totals))
         rate = sum(examples) / sum(seconds)
         return {
-            **self._metrics(terms),
+            **self._metrics(_add_up(part.terms for part in totals)),
             "gradient_norm": totals[-1].gradient_norm,
             "examples_per_second": rate,
             **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
@@ -174,16 +176,9 @@ class MetricsLogger(contextlib.ExitStack):
         self.callback(self._tensorboard.close)
         restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
         self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
-        disable = None if logging.get_absl_logger().isEnabledFor(python_logging.INFO) else True
-        bar = tqdm(
-            total=self._until,
-            initial=first_step,
-            unit="step",
-            file=stream,
-            dynamic_ncols=True,
-            disable=disable,
-        )
-        self._bar = self.enter_context(bar)
+        is_shown = logging.get_absl_logger().isEnabledFor(python_logging.INFO)
+        options = {"unit": "step", "dynamic_ncols": True, "disable": None if is_shown else True}
+        self._bar = self.enter_context(tqdm(total=self._until, initial=first_step, file=stream, **options))
 
     def _close(self) -> None:
         with contextlib.suppress(OSError):  # of a line that could not be written, which has been raised

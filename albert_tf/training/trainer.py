@@ -157,14 +157,12 @@ def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: 
     """Sets a state to that of one checkpoint, and draws the batches that follow."""
     there, phase = checkpoint_parts(run, step), training.phase_of(step)
     state.iterator = None  # of a damaged checkpoint
-    parts = state.parts()
-    if "loss_scale" not in there:  # written in another precision
-        parts.pop("loss_scale", None)
+    state.drawn_at.assign(0)
+    parts = {**state.parts(), "drawn_at": state.drawn_at}
+    for name in {"loss_scale", "drawn_at"}.difference(there):  # in another precision, without an iterator
+        parts.pop(name, None)
     read_checkpoint(run, step, **parts)
     if state.saves_iterator and "iterator" in there:
-        state.drawn_at.assign(0)
-        if "drawn_at" in there:  # older checkpoints do not say
-            read_checkpoint(run, step, drawn_at=state.drawn_at)
         state.draw(phase, int(tf.convert_to_tensor(state.drawn_at)))
         try:
             read_checkpoint(run, step, iterator=state.iterator)

@@ -33,14 +33,14 @@ def records(texts):
 
 
 class Kind:
-    """A kind whose predictions are what `keep` keeps."""
+    """A kind whose predictions are what `collect_outputs` collects."""
 
     seq_length = 48
 
-    def __init__(self, keep):
-        self.keep = keep
+    def __init__(self, collect_outputs):
+        self.collect_outputs = collect_outputs
 
-    def decode(self, examples, outputs):
+    def predictions(self, examples, outputs):
         return outputs
 
 

@@ -1,3 +1,4 @@
+import io
 import sys
 import time
 import unicodedata
@@ -7,9 +8,10 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentencepiece import SentencePieceTrainer
 
-from albert_tf.text import text_tokenizer
-from albert_tf.text.bounded_texts import keep_ends, squeezed_classes
+from albert_tf.text import bounded_texts, sentencepiece, text_tokenizer
+from albert_tf.text.bounded_texts import Gaps, keep_ends, squeeze_runs, squeezed_classes
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.modules import Preprocessor
@@ -167,6 +169,85 @@ def test_what_is_looked_at_grows_with_the_text_only_where_it_vanishes(unit):
     assert b"\0" in unit or sums[0] == sums[1] <= 10 * 1024
 
 
+@pytest.fixture(scope="module")
+def exact(tokenizers):
+    """What SentencePiece itself makes of texts: the tokens and their places."""
+
+    def tokenize(kind, text):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sentencepiece, "squeeze_runs", lambda text, _: (text, Gaps.none()))
+            return [found.to_list() for found in tokenizers[kind].tokenize_with_offsets(text)]
+
+    return tokenize
+
+
+runs = st.tuples(
+    st.lists(
+        st.one_of(
+            st.sampled_from(
+                ["\0", "\ue000", "\u1100\u1161", "\u0301\u0323", "\x01", "字", "ｶﾞ", "¨", "\ufffd"]
+            ),
+            st.sampled_from([b"\x80", b"\xe2\x82", "sea", " ", "\u3000", "\u200b"]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(1, 300),
+).map(lambda of: b"".join(part if isinstance(part, bytes) else part.encode() for part in of[0]) * of[1])
+
+
+@pytest.mark.parametrize("kind", KINDS[:2])
+@settings(max_examples=15, deadline=None)
+@given(found=st.lists(st.lists(runs, max_size=4).map(b"the sea ".join), min_size=1, max_size=4))
+def test_long_runs_of_unknown_characters_change_no_token_and_no_place(tokenizers, exact, kind, found):
+    text = tf.constant(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bounded_texts, "LEAST_BYTES", 50)
+        patch.setattr(bounded_texts, "_RUN", 8)
+        tokens, *places = (of.to_list() for of in tokenizers[kind].tokenize_with_offsets(text))
+        assert (
+            tokenizers[kind](text).to_list()
+            == tokenizers[kind]._sentencepiece.tokenize(tokenizers[kind]._normalized(text)).to_list()
+        )
+    assert [tokens, *places] == exact(kind, text)
+
+
+def test_the_middle_of_a_run_is_left_out(tokenizers):
+    tokenize = tokenizers["cased"]._sentencepiece.tokenize
+    runs = [b"the " + b"\0" * 20_000 + b" sea", b"sea", "\ue000\ue001".encode() * 5_000, b"sea " * 5_000]
+    squeezed, gaps = squeeze_runs(tf.constant(runs), tokenize)
+    assert [len(text) for text in squeezed.numpy()] == [4 + 1024 + 1 + 4, 3, 3 * 1024 + 1, 20_000]
+    np.testing.assert_array_equal(gaps.removed, [0, 20_000 - 1025, 20_000 - 1025 + 30_000 - 3073])
+    np.testing.assert_array_equal(
+        gaps.source(tf.constant([0, 0, 2, 3]), tf.constant([3, 1030, 3073, 9], tf.int64)),
+        [3, 20_005, 30_000, 9],
+    )
+
+
+@pytest.mark.parametrize("piece", ["жчц", "\ufffd"])
+def test_unknown_characters_that_are_known_together_are_left_alone(tiny_corpus, piece):
+    """And so is a vocabulary that knows the character for what is not UTF-8."""
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(tiny_corpus.read_text("utf-8").splitlines()),
+        model_writer=model,
+        vocab_size=200,
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        user_defined_symbols=[piece],
+        minloglevel=2,
+    )
+    tokenizer = sentencepiece.SentencePieceTokenizer.from_files({"spiece.model": model.getvalue()})
+    known = tokenizer.vocabulary.pieces.index(piece)
+    found = tokenizer([(piece.encode() + b"\0") * 3_000]).to_list()[0]
+    assert found.count(known) == 3_000
+    text = tf.constant([b"\0" * 20_000])
+    assert tokenizer._squeeze_runs(text)[0].numpy() == text.numpy()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_megabyte_of_anything_takes_a_moment(tokenizers, kind):
     """Less than 0.2 s more than a kilobyte."""
@@ -183,3 +264,23 @@ def test_a_megabyte_of_anything_takes_a_moment(tokenizers, kind):
     for unit in GARBAGE:
         short, long = (unit.encode() * (size // len(unit.encode())) for size in (1000, 1_000_000))
         assert seconds(tf.constant([long])) - seconds(tf.constant([short])) < 0.2, unit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_time_of_a_whole_text_grows_with_the_text(tokenizers, kind):
+    """As exported, and as windows need it: of five times the bytes less than 12 times, not 25 times."""
+    exported = Preprocessor(tokenizers[kind], 128)
+
+    def seconds(tokenize, text):
+        times = []
+        for _ in range(2):
+            start = time.perf_counter()
+            tokenize(tf.constant([text]))
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    for unit in (b"\0", "ж".encode(), "\ue000\ue001".encode(), b"a", b"\x80", b"word "):
+        for tokenize in (exported.tokenize, exported.tokenize_with_offsets):
+            short, long = (seconds(tokenize, unit * (size // len(unit))) for size in (40_000, 200_000))
+            assert long < 12 * short, unit

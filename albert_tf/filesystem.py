@@ -100,10 +100,11 @@ def exists(path: str) -> bool:
 
 
 def list_entries(folder: str) -> list[str]:
-    """The names in a folder, ascending; empty if there is no such folder."""
+    """The names in a folder, ascending; empty if there is no such folder; errors are those of `exists`."""
     try:
         return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
+        exists(folder)  # or an error now: links in a loop may hold anything
         return []
 
 

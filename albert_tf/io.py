@@ -103,12 +103,12 @@ def check_place(path: Path, *, is_folder: bool) -> None:
     if there != whole and not there.is_dir():
         reason = f"cannot be written ({there} is not a folder): name another place"
         raise NotADirectoryError(errno.ENOTDIR, reason, str(path))
+    if there == whole and not there.is_dir() and not there.is_file():
+        raise FileExistsError(f"{path} is neither a file nor a folder: name another place")
     if there == whole and is_folder and not there.is_dir():
         raise FileExistsError(f"{path} is not a folder: name another place")
     if there == whole and not is_folder and there.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file")
-    if there == whole and not is_folder and not there.is_file():
-        raise FileExistsError(f"{path} is no regular file: name another place")
 
 
 def check_new(path: Path) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -135,7 +135,8 @@ def run_command(parse: Callable[[Sequence[str]], Command], arguments: Sequence[s
     def main(command: Command) -> int:
         try:
             _start_log()
-            command.work()
+            with _naming_output():
+                command.work()
         except BaseException as error:
             return report_error(error, command.prog, command.flags)
         return DONE
@@ -144,6 +145,19 @@ def run_command(parse: Callable[[Sequence[str]], Command], arguments: Sequence[s
         app.run(main, argv=sys.argv[:1] + list(arguments), flags_parser=lambda argv: parse(argv[1:]))
     except SystemExit as end:
         return int(end.code or 0)
+
+
+@contextlib.contextmanager
+def _naming_output() -> Iterator[None]:
+    """Writes what the block prints; an OSError where that fails, of which Python tells only at its end."""
+    try:
+        yield
+    finally:
+        try:
+            print(end="", flush=True)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python will write it once more
+            raise OSError(error.errno, error.strerror, "standard output") from error
 
 
 def run_program(

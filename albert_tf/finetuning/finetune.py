@@ -88,9 +88,8 @@ def finetune(
             asked=settings.run_length(recipe.steps),
         )
         before = run.recipe.get("steps", recipe.steps)
-        if recipe.steps > before and is_chief:
-            report(f"extended from {before} to {recipe.steps} updates")
-        train(run, training, contents, report, note=data.note())
+        extended = f"; extended from {before}" if recipe.steps > before else ""
+        train(run, training, contents, report, note=data.note() + extended)
     if not is_chief:
         return {}
     if settings.chooses_threshold(run):

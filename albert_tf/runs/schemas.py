@@ -30,8 +30,8 @@ _NAME_OR_NULL, _COUNT_OR_NULL = make_check("str | None"), make_check("int | None
 def _check_labels(name: str, value: Any) -> None:
     """InputError unless a value is a list of different texts, none of them empty."""
     make_list_check(_TEXT)(name, value)
-    if "" in value:
-        raise InputError(f"{name}[{value.index('')}]='' is empty: each label has a name")
+    if blank := [label for label in value if not label.strip()]:
+        raise InputError(f"{name}[{value.index(blank[0])}]={blank[0]!r} is empty: each label has a name")
     label, count = next(iter(collections.Counter(value).most_common(1)), ("", 0))
     if count > 1:
         raise InputError(f"{name}: {shorten(label)} is there twice: each label has a name of its own")

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from albert_tf.errors import InputError, exists_already
-from albert_tf.io import PathLike, check_place, new_directory, whole_file
+from albert_tf.io import PathLike, check_place, naming_path, new_directory, whole_file
 from albert_tf.tasks.tables import table_ending
 from albert_tf.text.files import Paths, distinct_paths
 
@@ -146,7 +146,9 @@ def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content])
     They are compressed where the name ends in .gz. The output is as `predict` takes it.
     """
     if not isinstance(output, str | os.PathLike):
-        output.write(b"".join(map(encode_content, files.values())))
+        stream = Path(str(getattr(output, "name", "output")))
+        with naming_path(stream, stream):
+            output.write(b"".join(map(encode_content, files.values())))
         return []
     output = Path(output)
     if output_format(output).is_file:

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shorten
 from albert_tf.io import PathLike, check_path
 from albert_tf.text.byte_level_bpe import BytePairTokenizer
 from albert_tf.text.sentencepiece import SentencePieceTokenizer
@@ -131,7 +131,11 @@ class Tokenizer(keras.layers.Layer):
         Raises:
           InputError: they are of another shape, or one is none of the vocabulary.
         """
-        ids = ids if tf.is_tensor(ids) else tf.ragged.constant(ids)
+        try:
+            ids = ids if isinstance(ids, tf.Tensor | tf.RaggedTensor) else tf.ragged.constant(ids)
+        except (TypeError, ValueError):
+            problem = f"ids={shorten(ids)} are no token ids"
+            raise InputError(f"{problem}: give whole numbers, [batch, length] or [length]") from None
         if ids.shape.rank not in (1, 2):
             raise InputError(f"ids have the shape {ids.shape}: token ids are [batch, length], or [length]")
         rows = ids if ids.shape.rank == 2 else ids[tf.newaxis]

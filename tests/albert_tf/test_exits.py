@@ -3,6 +3,9 @@
 import errno
 import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -100,3 +103,15 @@ def test_of_tensorflows_messages_the_line_that_says_what_is_wrong(fail, expected
     line = one_line(raised.value)
     assert line == line.strip()
     assert re.fullmatch(expected, line), line
+
+
+def test_standard_output_that_cannot_be_written_is_one_line():
+    """What its buffer holds is written only at the end."""
+    script = """from albert_tf.program import run_program
+run_program("it", "", lambda parser: None, lambda flags: print("x"), [])"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("wb") as full:
+        words = [sys.executable, "-c", script]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=environment, check=False)
+    line = b"python -m it: standard output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, line)

@@ -80,10 +80,11 @@ def test_a_link_to_a_file_is_followed(tmp_path):
     assert names(tmp_path) == ["folder", "link", "one", "other"]
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path):
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_what_is_no_file_is_not_replaced(is_folder, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileExistsError, match="pipe is no regular file"):
-        check_place(tmp_path / "pipe", is_folder=False)
+    with pytest.raises(FileExistsError, match="pipe is neither a file nor a folder"):
+        check_place(tmp_path / "pipe", is_folder=is_folder)
 
 
 @pytest.mark.parametrize("is_folder", [True, False])

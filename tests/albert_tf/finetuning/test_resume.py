@@ -59,16 +59,21 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     # The warm-up, which nobody names, is that of the run and not a tenth of the steps.
     unsaid = {name: value for name, value in RECIPE.items() if name != "warmup_steps"}
     finetune(asked(copy, recipe={**unsaid, "steps": 8}), lines.append)
-    assert any(line.endswith("going on from step 6, to 8; 38 examples") for line in lines)
+    assert any(line.endswith("going on from step 6, to 8; 38 examples; extended from 6") for line in lines)
     recipe = json.loads((copy / "recipe.json").read_text())
     assert (recipe["steps"], recipe["warmup_steps"]) == (8, 2)
     assert [line["step"] for line in metrics(copy) if "eval_loss" in line] == [3, 6, 8]
-    assert "extended from 6 to 8 updates" in lines
     with pytest.raises(InputError, match="run is at step 8 already: --steps 6 is less than that"):
         finetune(asked(copy))
     epochs = {name: value for name, value in RECIPE.items() if name != "steps"} | {"epochs": 1}
     with pytest.raises(InputError, match=r"at step 8 already: --epochs 1 \(5 updates\) is less than that"):
         finetune(asked(copy, recipe=epochs))
+    for file in (copy / "checkpoints").glob("ckpt-*.data-*"):
+        file.write_bytes(b"")
+    lines.clear()
+    with pytest.raises(InputError, match="none of the checkpoints"):
+        finetune(asked(copy, recipe={**unsaid, "steps": 9}), lines.append)
+    assert lines == []  # nothing was extended
 
 
 def test_a_tagger_remembers_its_words(asked, tmp_path):

@@ -53,7 +53,10 @@ def written(classifier):
     ("key", "value"),
     [
         *(("labels", value) for value in (["neg"], None, "ab", ["a", "a"], ["a", 1], {"a": 1, "b": 2}, [])),
-        *(("labels", value) for value in ([["a"], ["b"]], ["a", None], ["a", "b", "c"], ["a", ""])),
+        *(
+            ("labels", value)
+            for value in ([["a"], ["b"]], ["a", None], ["a", "b", "c"], ["a", ""], ["a", " "])
+        ),
         *(("seq_length", value) for value in ("x", 0, -1, 16.5, True, None, 10**50, 65)),
         *(("threshold", value) for value in (2, -0.1, "0.5", None, True, [0.5])),
         *(("num_labels", value) for value in ("2", 0, None, 2.0, [2], 3)),

@@ -1,6 +1,8 @@
 """Prediction files against their text by hand."""
 
+import errno
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,6 +156,9 @@ def test_one_file_or_a_folder(tmp_path):
         write_predictions(tmp_path / "out.csv", {"in.csv": text})
         assert (tmp_path / "out.csv").read_text() == text
     write_predictions(tmp_path / "v1.0", {"a": "1", "b/c": "2"})
+    with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(OSError) as caught:
+        write_predictions(full, {"in.csv": "a\n"})
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, "/dev/full")
     assert (tmp_path / "v1.0/b/c").read_text() == "2"
     with pytest.raises(FileExistsError, match=r"v1\.0"):
         write_predictions(tmp_path / "v1.0", {"a": "b\n"})

@@ -2,6 +2,7 @@ import functools
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import unicodedata
 
@@ -169,6 +170,12 @@ def test_detokenize_takes_ids_in_any_form(tiny_tokenizer, words_tokenizer, byte_
             ([[-1]], "-1"),
             ([1.5], "1.5"),
             (3, "shape"),
+            (None, "None"),
+            ([[1, None]], "None"),
+            ([1, [2]], re.escape("[1, [2]]")),
+            ({"a": 1}, "'a'"),
+            ([10**30], "10{30}"),
+            (tf.sparse.from_dense([[1]]), "SparseTensor"),
         ):
             with pytest.raises(InputError, match=named):
                 tokenizer.detokenize(wrong)

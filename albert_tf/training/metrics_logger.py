@@ -177,8 +177,16 @@ class MetricsLogger(contextlib.ExitStack):
         restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
         self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
         is_shown = logging.get_absl_logger().isEnabledFor(python_logging.INFO)
-        options = {"unit": "step", "dynamic_ncols": True, "disable": None if is_shown else True}
-        self._bar = self.enter_context(tqdm(total=self._until, initial=first_step, file=stream, **options))
+        disable = None if is_shown else True  # None: where the stream is no terminal
+        bar = tqdm(
+            total=self._until,
+            initial=first_step,
+            unit="step",
+            file=stream,
+            dynamic_ncols=True,
+            disable=disable,
+        )
+        self._bar = self.enter_context(bar)
 
     def _close(self) -> None:
         with contextlib.suppress(OSError):  # of a line that could not be written, which has been raised

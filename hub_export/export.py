@@ -193,7 +193,7 @@ def save_module(
 def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> module_check.ModuleAnswers:
     """Writes the preprocessor, with a signature for servers and `saved_model_cli`, which know no calls."""
     # A function of its own: a signature has no arguments besides its inputs.
-    signature = tf.function(lambda text: preprocessor(text)).get_concrete_function(TEXT_SPEC)
+    signature = tf.function(lambda text: preprocessor(text), autograph=False).get_concrete_function(TEXT_SPEC)
     requests = {DEFAULT: {"text": tf.constant(module_check.EXAMPLE_TEXT)}}
     expected = save_module(preprocessor, folder, {DEFAULT: signature}, requests)
     module_check.write_requests(folder, requests.items())

@@ -77,7 +77,7 @@ class Preprocessor(Module):
         for training in (False, True):
             self.__call__.get_concrete_function(TEXT_SPEC, training)
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> dict[str, tf.Tensor]:
         """Each text as one segment: string [B] to int32 [B, S] by name."""
         text = self._tokenizer.shorten_text(ensure_text_batch(text), self._seq_length)
@@ -92,12 +92,14 @@ class Tokenization(Module):
         self._tokenizer = tokenizer  # whose resources are saved with what is tracked
         self.get_special_tokens_dict = _special_tokens(tokenizer.vocabulary)
         # Concrete, so that the graphs of both calls have one copy of what the tokenizer holds.
-        graph = tf.function(lambda text: tokenize(ensure_text_batch(text))).get_concrete_function(TEXT_SPEC)
+        graph = tf.function(
+            lambda text: tokenize(ensure_text_batch(text)), autograph=False
+        ).get_concrete_function(TEXT_SPEC)
         self._tokenize = lambda text: graph(text)  # which is not saved beside them
         for training in (False, True):
             self.__call__.get_concrete_function(TEXT_SPEC, training)
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> Any:
         """The tokens, without the places that they have in their texts or with them."""
         return self._tokenize(text)
@@ -113,7 +115,7 @@ def _special_tokens(vocabulary: Vocabulary) -> tf.types.experimental.GenericFunc
         "end_of_segment_id": special.separator,
         "mask_id": special.mask,
     }
-    return tf.function(lambda: tf.nest.map_structure(tf.constant, ids), input_signature=[])
+    return tf.function(lambda: tf.nest.map_structure(tf.constant, ids), input_signature=[], autograph=False)
 
 
 def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
@@ -123,7 +125,7 @@ def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
     `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
     """
 
-    @tf.function
+    @tf.function(autograph=False)
     def call(
         segments: Sequence[tf.RaggedTensor], seq_length: int | tf.Tensor = default_length
     ) -> dict[str, tf.Tensor]:
@@ -162,18 +164,18 @@ class Network(Module):
         self.serve.get_concrete_function(spec)
         self.call_training.get_concrete_function(spec)
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(self, inputs: Tensors, training: bool = False, mask: None = None) -> dict[str, Any]:
         """The outputs by name; `training` turns dropout on, `mask` is there as in a call of Keras."""
         outputs = self._forward(inputs, training)
         return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), outputs)
 
-    @tf.function
+    @tf.function(autograph=False)
     def serve(self, inputs: Tensors) -> dict[str, Any]:
         """The call by the name that Keras 3's TFSMLayer looks for, which can call no signature of three."""
         return self(inputs)
 
-    @tf.function
+    @tf.function(autograph=False)
     def call_training(self, inputs: Tensors) -> dict[str, Any]:
         """The call with dropout on, as an endpoint of its own: Keras 3's TFSMLayer passes no `training`."""
         return self(inputs, training=True)

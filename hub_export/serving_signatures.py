@@ -37,7 +37,9 @@ def serving_signatures(served: Served) -> dict[str, Signature]:
         return with_pooled_output(encoder(inputs, training=False))
 
     # Concrete, so that the graph of `head` calls that of `tokens` and does not hold all layers again.
-    call = served.compiled or tf.function(encoded).get_concrete_function(ids_spec(ENCODER_INPUTS))
+    call = served.compiled or tf.function(encoded, autograph=False).get_concrete_function(
+        ids_spec(ENCODER_INPUTS)
+    )
     example = dict(zip(ENCODER_INPUTS, ([[ids.start, ids.separator]], [[1, 1]], [[0, 0]]), strict=True))
     of_ids = {TOKENS_SIGNATURE: Signature(ids_signature(call), example)}
     if model is encoder:

@@ -98,7 +98,9 @@ def create_predict_fn(
         gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
         return gathered, replica.all_reduce("SUM", terms) if terms else {}
 
-    @tf.function(reduce_retracing=True)  # which is traced twice, the second time for any length
+    @tf.function(
+        autograph=False, reduce_retracing=True
+    )  # which is traced twice, the second time for any length
     def forward(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
         replicas = strategy.run(replica_outputs, (batch,))
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)

@@ -96,7 +96,7 @@ def create_predictor(
     def trace(top_k: int, *specs: tf.TensorSpec) -> Callable[..., Tensors]:
         kind.check_served(served)
         answer = functools.partial(kind.answer, served._replace(top_k=top_k))
-        function = tf.function(answer)
+        function = tf.function(answer, autograph=False)
         return function.get_concrete_function(**{spec.name: spec for spec in specs})
 
     def ask(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:

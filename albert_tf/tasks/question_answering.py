@@ -253,7 +253,7 @@ class QuestionAnswering(FinetuningTask):
         with tf.device("CPU:0"):
             candidates = Candidates(*(tf.constant(outputs[name]) for name in Candidates._fields))
 
-            @tf.function(input_signature=[tf.TensorSpec([], tf.int32)])
+            @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.int32)])
             def best(number: tf.Tensor) -> BestAnswers:
                 return questions.answers(number, candidates, self.seq_length)
 

@@ -60,7 +60,7 @@ def sign(
 
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in example]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return Signature(tf.function(function, input_signature=specs), example)
+    return Signature(tf.function(function, input_signature=specs, autograph=False), example)
 
 
 class Served(NamedTuple):

@@ -228,13 +228,15 @@ def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
     words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
     begins, ends = texts[:-1], texts[1:]  # [N] each
 
-    found = tf.TensorArray(tf.int32, 1, dynamic_size=True, element_shape=begins.shape)
-    found = found.write(0, tf.zeros_like(begins, tf.int32))
-    starts, number = _window_ends(words, begins, ends, budget), 1
-    while tf.reduce_any(starts < ends):
+    def is_left(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tf.Tensor:
+        return tf.reduce_any(starts < ends) | (number == 0)
+
+    def write_window(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tuple[Any, ...]:
         found = found.write(number, tf.cast(starts - begins, tf.int32))
-        starts = _window_ends(words, starts, ends, budget)
-        number += 1
+        return number + 1, _window_ends(words, starts, ends, budget), found
+
+    found = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=begins.shape)
+    *_, found = tf.while_loop(is_left, write_window, (tf.constant(0), begins, found))
     starts = tf.transpose(found.stack())  # in their texts, [N, most windows]
     lengths = tf.cast(ends - begins, tf.int32)[:, tf.newaxis]  # of texts, [N, 1]
     is_window = (starts < lengths) | (tf.range(tf.shape(starts)[1]) == 0)

@@ -197,7 +197,7 @@ def over_hosts(strategy: tf.distribute.Strategy) -> Callable[[float], list[float
     def gathered(value: tf.Tensor) -> tf.Tensor:
         return tf.distribute.get_replica_context().all_gather(value[tf.newaxis], axis=0)
 
-    @tf.function
+    @tf.function(autograph=False)
     def everywhere(value: tf.Tensor) -> tf.Tensor:
         return strategy.experimental_local_results(strategy.run(gathered, (value,)))[0]  # [replicas]
 

@@ -52,7 +52,7 @@ def evaluator(
         rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
         return replica.all_reduce("SUM", rows_terms(rows))
 
-    @tf.function
+    @tf.function(autograph=False)
     def batch_terms(batch: Batch) -> dict[str, LossSum]:
         replicas = strategy.run(replica_terms, (batch,))
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)

@@ -37,7 +37,7 @@ def model():
 
 
 @pytest.fixture
-def run(model, tmp_path):
+def saved(model, tmp_path):
     albert_tf.save(model, tmp_path / "run")
     return tmp_path / "run"
 
@@ -116,7 +116,7 @@ def test_steps(model, tmp_path):
         albert_tf.load(run, 6)
 
 
-def test_options_are_in_the_task_unless_they_are_defaults_and_tell_models_apart(run, tmp_path):
+def test_options_are_in_the_task_unless_they_are_defaults_and_tell_models_apart(saved, tmp_path):
     plain = albert_tf.AlbertSpanLabeler(SMALL)
     beam = albert_tf.AlbertSpanLabeler(SMALL, answerability=True)
     wide = albert_tf.AlbertSpanLabeler(SMALL, answerability=True, start_n_top=7)
@@ -128,7 +128,7 @@ def test_options_are_in_the_task_unless_they_are_defaults_and_tell_models_apart(
         assert task_of(albert_tf.AlbertClassifier(SMALL, 3, pooling)) == {**classifier, **options}
     albert_tf.save(beam, tmp_path / "beam")
     others = albert_tf.AlbertEncoder(SMALL), albert_tf.AlbertPretrainer(TINY)
-    for path, model in ((tmp_path / "beam", plain), (tmp_path / "beam", wide), *((run, x) for x in others)):
+    for path, model in ((tmp_path / "beam", plain), (tmp_path / "beam", wide), *((saved, x) for x in others)):
         with pytest.raises(ValueError, match="is the run of another model"):
             albert_tf.save(model, path, step=1)
 
@@ -170,9 +170,9 @@ def test_something_else_at_the_place(model, tmp_path):
             albert_tf.load(tmp_path / "empty")
 
 
-def test_what_is_not_there_is_a_mistake_of_the_users(run, tmp_path):
+def test_what_is_not_there_is_a_mistake_of_the_users(saved, tmp_path):
     """As for every argument, a ValueError; and what Python calls it."""
-    for path, step in ((tmp_path, None), (run, 1)):
+    for path, step in ((tmp_path, None), (saved, 1)):
         for kind in (ValueError, FileNotFoundError):
             with pytest.raises(kind, match="is missing: "):
                 albert_tf.load(path, step)
@@ -204,13 +204,13 @@ def test_what_is_not_there_is_a_mistake_of_the_users(run, tmp_path):
         ),
     ],
 )
-def test_a_damaged_file_is_named(run, name, content, message):
-    (run / name).write_text(content)
+def test_a_damaged_file_is_named(saved, name, content, message):
+    (saved / name).write_text(content)
     with pytest.raises(InputError, match=message):
-        albert_tf.load(run)
-    (run / name).unlink()
+        albert_tf.load(saved)
+    (saved / name).unlink()
     with pytest.raises(FileNotFoundError, match=name):
-        albert_tf.load(run)
+        albert_tf.load(saved)
 
 
 # metrics.jsonl, as a run leaves it and as others do.

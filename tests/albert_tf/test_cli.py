@@ -196,7 +196,7 @@ for main, lines in (
             main(line)
 heavy = {{"tensorflow", "tf_keras", "apache_beam", "matplotlib"}} & set(sys.modules)
 assert not heavy, heavy
-assert time.process_time() < 1, time.process_time()
+assert time.process_time() < 3, time.process_time()  # a third of it, where nothing else runs
 """
     status, output, errors = python("-c", code)
     assert status == 0, errors

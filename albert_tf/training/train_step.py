@@ -193,11 +193,15 @@ class TrainStep:
         is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # for float16
         scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
 
-        def microbatch(index: int | tf.Tensor) -> tuple[dict[str, LossSum], Gradients]:
-            part = {name: tensor[index] for name, tensor in rows.items()}
-            return self._gradients(part, weights, tf.random.fold_in(seed, index), scale)
+        def microbatch(index: int | tf.Tensor) -> tuple[Batch, Mapping[str, tf.Tensor], tf.Tensor, tf.Tensor]:
+            rows_of_it = {name: tensor[index] for name, tensor in rows.items()}
+            return rows_of_it, weights, tf.random.fold_in(seed, index), scale
 
-        terms, gradients = replica.all_reduce("SUM", sum_over(microbatch, self.accumulate))
+        if self.accumulate == 1:
+            sums = self._gradients(*microbatch(0))
+        else:
+            sums = sum_over(lambda index: self._gradients(*microbatch(index)), self.accumulate)
+        terms, gradients = replica.all_reduce("SUM", sums)
         if is_scaled:
             unscaled = optimizer.get_unscaled_gradients(list(gradients.values()))
             gradients = dict(zip(gradients, unscaled, strict=True))
@@ -264,10 +268,8 @@ def replica_rows(
     return {name: rows(tensor) for name, tensor in batch.items()}
 
 
-def sum_over(function: Callable[[int | tf.Tensor], Any], count: int) -> Any:
+def sum_over(function: Callable[[tf.Tensor], Any], count: int) -> Any:
     """function(0) + … + function(count - 1), any nested structure of tensors, one at a time in memory."""
-    if count == 1:
-        return function(0)
     # The carry starts at zero: with function(0) in it, that one would be computed beside the loop, and two
     # results would be in memory at once.
     traced = tf.function(function, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int32))

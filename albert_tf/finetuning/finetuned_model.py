@@ -86,9 +86,8 @@ def create_predict_fn(
         else:
             outputs = call_with_early_exit(model, inputs, patience)
         kept = {name: outputs[name] for name in outputs.keys() & {LAYERS}}
-        return {**kept, **kind.collect_outputs(outputs, rows)}, {} if objective is None else objective.terms(
-            outputs, rows
-        )
+        terms = {} if objective is None else objective.terms(outputs, rows)
+        return {**kept, **kind.collect_outputs(outputs, rows)}, terms
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
         replica = tf.distribute.get_replica_context()
@@ -98,9 +97,8 @@ def create_predict_fn(
         gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
         return gathered, replica.all_reduce("SUM", terms) if terms else {}
 
-    @tf.function(
-        autograph=False, reduce_retracing=True
-    )  # which is traced twice, the second time for any length
+    # It is traced twice, the second time for any length.
+    @tf.function(autograph=False, reduce_retracing=True)
     def forward(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
         replicas = strategy.run(replica_outputs, (batch,))
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)

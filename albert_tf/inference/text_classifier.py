@@ -210,7 +210,7 @@ class TextClassifier(keras.Model):
                 config = config.with_pooler()
                 logging.info("%s has no pooler: a new one begins at random", origin)
             classifier = build_model(config, head, read, dtype=dtype)
-            check_finite(classifier, start.run, step)
+            check_finite(classifier, stored, step)
             tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
         there = stored.task if stored.task["model"] == head["model"] else {}
         length = there.get("seq_length", min(CLASSIFIER_RECIPE.seq_length, config.max_position_embeddings))
@@ -403,12 +403,12 @@ class TextClassifier(keras.Model):
             right = LabelEncoder(None, 1, "").targets(y, len(predicted), "y").tolist()
             return number_figures(right, predicted)["r2"]
         predicted = self._kind.scored_predictions(self.predict_proba(x, **kwargs))
-        found, numbers = (
+        right, numbers = (
             LabelEncoder(self.labels, count, "").targets(y, len(predicted), "y"),
             np.arange(count),
         )
         chosen = [np.isin(numbers, found.chosen) for found in predicted]  # bool [K] each
-        is_label = found > 0 if found.ndim == 2 else found[:, np.newaxis] == numbers  # [N, K]
+        is_label = right > 0 if right.ndim == 2 else right[:, np.newaxis] == numbers  # [N, K]
         return accuracy(is_label, np.array(chosen))
 
     @property

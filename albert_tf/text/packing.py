@@ -229,7 +229,7 @@ def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
     begins, ends = texts[:-1], texts[1:]  # [N] each
 
     def is_left(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tf.Tensor:
-        return tf.reduce_any(starts < ends) | (number == 0)
+        return tf.reduce_any(starts < ends) | (number == 0)  # a text without tokens has a window, too
 
     def write_window(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tuple[Any, ...]:
         found = found.write(number, tf.cast(starts - begins, tf.int32))

@@ -15,7 +15,13 @@ from albert_tf.data.documents import corpus_documents, shuffle_documents
 from albert_tf.data.example_builder import ExampleBuilder, fill_batch
 from albert_tf.data.sources import DocumentSource, document_source, find_inputs
 from albert_tf.data.splits import CorpusSplit
-from albert_tf.data.tfrecords import check_example, decode_examples, first_example, tfrecord_reader
+from albert_tf.data.tfrecords import (
+    check_documents_left,
+    check_example,
+    decode_examples,
+    first_example,
+    tfrecord_reader,
+)
 from albert_tf.errors import InputError
 from albert_tf.recipes import ExampleSettings
 from albert_tf.settings import replace_fields
@@ -50,6 +56,7 @@ class NothingFound(InputError):
     """Inputs, or a share of them, that no example comes of."""
 
 
+@tf.autograph.experimental.do_not_convert
 def pretraining_dataset(
     inputs: Paths,
     vocabulary: str | os.PathLike,
@@ -152,6 +159,10 @@ def example_batches(
     cached = maker.blocks(source.blocks(part)).cache() if cache else None
 
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
+        if not cache:
+            documents = corpus_documents(source.files, source.read, part)
+            with tf.control_dependencies([check_documents_left(documents, source.files)]):
+                epoch = tf.identity(epoch)
         block_seed, example_seed = tf.unstack(tf.random.split(tf.random.fold_in(pipeline_seed, epoch)))
         blocks = cached or maker.blocks(source.blocks(part, seed if shuffle else None, epoch))
         rows = (

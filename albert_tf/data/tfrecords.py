@@ -27,6 +27,7 @@ Ints = Sequence[int] | np.ndarray
 
 _FRAME = 16  # bytes around a record: its length and the checksums of length and content
 _REMEDY = "is damaged or cut off and cannot be read to its end: make or copy it again, or leave it out"
+_EMPTIED = "holds no document any more: put its text back and go on with the run"
 
 _read: dict[str, None] = {}  # the files that this process has made readers of, the newest last
 
@@ -62,6 +63,12 @@ def tfrecord_reader(files: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Datas
     return read
 
 
+def check_documents_left(documents: tf.data.Dataset, files: Sequence[str]) -> tf.Operation:
+    """Ends a pipeline whose files were emptied while it read them: it would look for a batch for ever."""
+    first = documents.take(1).reduce(tf.constant(0), lambda count, _: count + 1)
+    return tf.debugging.Assert(first > 0, [files[0], _EMPTIED], name="documents_left")
+
+
 @contextmanager
 def naming_damaged_files() -> Iterator[None]:
     """Makes what the block's pipelines say of a file an error of one line that names it.
@@ -69,17 +76,18 @@ def naming_damaged_files() -> Iterator[None]:
     TensorFlow hands it on inside of other text ("Graph execution error"), as far as from other hosts.
 
     Raises:
-      InputError: a file is damaged.
+      InputError: a file is damaged, or was emptied.
       OSError: a file cannot be read.
     """
     try:
         yield
     except tf.errors.OpError as error:
-        found = re.search(rf"\[([^\n]*)\] \[{re.escape(_REMEDY)}\]", error.message)
-        damaged = (
-            found[1] if found else _damaged_file() if isinstance(error, tf.errors.DataLossError) else None
-        )
-        if damaged is not None:
+        # As `tf.debugging.Assert` writes its data.
+        if found := re.search(
+            rf"\[([^\n]*)\] \[({re.escape(_REMEDY)}|{re.escape(_EMPTIED)})\]", error.message
+        ):
+            raise InputError(f"{found[1]} {found[2]}") from error
+        if isinstance(error, tf.errors.DataLossError) and (damaged := _damaged_file()) is not None:
             raise InputError(f"{damaged} {_REMEDY}") from error
         if (cause := system_error(error)) is not None:
             raise cause from error

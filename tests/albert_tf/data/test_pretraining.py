@@ -11,6 +11,7 @@ import albert_tf
 from albert_tf.constants import pretraining_spec
 from albert_tf.data.dataset import NothingFound
 from albert_tf.data.splits import CorpusSplit
+from albert_tf.data.tfrecords import naming_damaged_files
 from albert_tf.errors import InputError
 from tests.tiny import DOCUMENTS
 
@@ -177,6 +178,17 @@ def test_nothing_to_learn_from(dataset, tmp_path):
         dataset(input_context=tf.distribute.InputContext(10, 9, 10))
 
 
+def test_a_corpus_that_is_emptied_while_it_is_read(dataset, tiny_corpus, tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_bytes(tiny_corpus.read_bytes())
+    batches = iter(dataset(corpus))
+    next(batches)
+    corpus.write_text("")
+    with pytest.raises(InputError, match=r"corpus\.txt holds no document any more"), naming_damaged_files():
+        for _ in batches:
+            pass
+
+
 def test_what_is_not_text(dataset, tiny_corpus, tiny_vocabulary, tmp_path):
     (tmp_path / "text.txt.gz").write_bytes(gzip.compress(tiny_corpus.read_bytes()))
     (tmp_path / "cut.gz").write_bytes(b"not compressed")
@@ -215,10 +227,12 @@ def test_a_data_service_that_does_not_answer(dataset):
 def test_the_graph_carries_the_vocabulary_and_no_python(dataset):
     """Workers of the tf.data service get it that way; no resource of this process is captured."""
     serialised = dataset()._as_serialized_graph().numpy()
-    assert not any(op in serialised for op in (b"PyFunc", b"RandomUniformInt\0", b"Assert"))
+    assert not any(op in serialised for op in (b"PyFunc", b"RandomUniformInt\0"))
     graph = tf.compat.v1.GraphDef.FromString(serialised)
     functions = {function.signature.name: function for function in graph.library.function}
-    ops = {node.op for function in functions.values() for node in function.node_def}
+    nodes = [node for function in functions.values() for node in function.node_def]
+    ops, asserts = {node.op for node in nodes}, {node.name for node in nodes if node.op == "Assert"}
+    assert all(name.startswith("documents_left") for name in asserts)  # RaggedTensor's would cost time
     assert {"SentencepieceOp", "ParallelMapDatasetV2"} <= ops
     assert not {"Placeholder", "VarHandleOp"} & {node.op for node in graph.node}
 

@@ -36,7 +36,7 @@ _KINDS = {"albert": SENTENCEPIECE, "bert": WORDPIECE, "distilbert": WORDPIECE, "
 # Their settings are those of tokenizer.json.
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 
-# Keys of the special tokens in the order of `TokenIds.special_pieces`; and of further ones.
+# Keys of the special tokens in the order of `Vocabulary.special_pieces`; and of further ones.
 _NAMED_TOKENS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _FURTHER_TOKENS = {
     *("bos_token", "eos_token", "additional_special_tokens", "extra_special_tokens"),

@@ -55,7 +55,7 @@ def word_numbers(
       word_ids: int32 [B, S].
       segments: int32 [B, S], 1 and 2 in the two segments, 0 where nothing may be masked; 3, 4, … in further
         documents of a first one.
-      starts_word: `TokenIds.starts_word`.
+      starts_word: `Vocabulary.starts_word`.
       whole_word: False makes each token a word of its own.
     Returns:
       int32 [B, S], meaningless outside the segments, and int32 [B].

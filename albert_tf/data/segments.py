@@ -88,7 +88,7 @@ def segment_pairs(
 
     Args:
       documents: what to make pairs of.
-      starts_word: `TokenIds.starts_word`.
+      starts_word: `Vocabulary.starts_word`.
       max_tokens: tokens that fit beside the special ones.
       short_seq_prob: share of the chunks whose target is drawn shorter.
       seed: int [2].
@@ -164,7 +164,7 @@ def random_elsewhere(
 def single_segments(
     documents: Documents, starts_word: tf.Tensor, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> Segments:
-    """Chunks as they are, for training without a sentence objective; labels are 0."""
+    """Chunks as they are, for training without a sentence objective: labels are 0, `starts_word` unused."""
     target_seed, trim_seed = tf.unstack(tf.random.split(seed))
     first, last = chunks(documents, max_tokens, short_seq_prob, target_seed)  # [C] each
     begin, end = tf.gather(documents.borders, first), tf.gather(documents.borders, last)

@@ -54,7 +54,7 @@ from albert_tf.tasks.metrics import accuracy
 from albert_tf.tasks.serving import without_padding
 from albert_tf.tasks.task_reports import number_figures
 from albert_tf.text.text_tokenizer import InputFormat
-from albert_tf.text.tokenizer import TOKENIZER_CLASSES, TextTokenizer, open_tokenizer
+from albert_tf.text.tokenizer import TextTokenizer, TokenizerConfig, open_tokenizer
 from albert_tf.text.tokenizer_config import KIND_DEFAULTS
 from albert_tf.training.distribution import compiles
 
@@ -526,9 +526,9 @@ class TextClassifier(keras.Model):
         config = dict(config)
         classifier = AlbertClassifier.from_config(config.pop("classifier"))
         kind, vocabulary = config.pop("kind"), config.pop("vocabulary")
-        files = {name: base64.b64decode(content) for name, content in vocabulary.items()}
-        settings = {name: config.pop(name) for name in KIND_DEFAULTS[kind] if name in config}
-        return cls(classifier, TOKENIZER_CLASSES[kind].from_files(files, **settings), **config)
+        files = tuple((name, base64.b64decode(content)) for name, content in vocabulary.items())
+        settings = tuple((name, config.pop(name)) for name in KIND_DEFAULTS[kind] if name in config)
+        return cls(classifier, TokenizerConfig(kind, files, settings).open(), **config)
 
 
 def check_labelled(x: Any, y: Any) -> None:

@@ -32,7 +32,7 @@ from albert_tf.runs.checkpoints import (
 from albert_tf.runs.schemas import RECIPE_SCHEMA, check_task
 from albert_tf.runs.variable_names import variable_names
 from albert_tf.text.text_tokenizer import TextTokenizer
-from albert_tf.text.tokenizer import TOKENIZER_CLASSES
+from albert_tf.text.tokenizer import TokenizerConfig
 from albert_tf.text.tokenizer_config import (
     SENTENCEPIECE,
     TOKENIZER_FILE,
@@ -310,9 +310,8 @@ class RunDirectory:
         """The tokenizer; FileNotFoundError for a run without a vocabulary."""
         if self.vocabulary is None:
             raise Missing(f"{self} has no vocabulary: copy it there")
-        kind = TOKENIZER_CLASSES[self._tokenizer_kind]
-        pieces = kind.vocabulary_class(self._vocabulary_files, str(self.vocabulary))
-        return kind(pieces, **self.tokenizer)
+        files, settings = tuple(self._vocabulary_files.items()), tuple(self.tokenizer.items())
+        return TokenizerConfig(self._tokenizer_kind, files, settings, str(self.vocabulary)).open()
 
     def vocabulary_for(
         self,

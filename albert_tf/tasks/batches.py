@@ -45,6 +45,7 @@ def few_lengths(seq_length: int) -> tuple[int, ...]:
     return (*powers[-3:], seq_length)
 
 
+@tf.autograph.experimental.do_not_convert
 def task_batches(
     rows: TokenizedExamples,
     seq_length: int,

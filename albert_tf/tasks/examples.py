@@ -258,6 +258,7 @@ def truncation_report(rows: TokenizedExamples, seq_length: int, long: str | None
     return lines
 
 
+@tf.autograph.experimental.do_not_convert
 def tokenize_texts(tokenize: Callable[..., Any], *texts: Sequence[str], at_once: int = TEXTS_AT_ONCE) -> Any:
     """Tokens of texts, [texts, (tokens)], many texts at a time.
 
@@ -268,6 +269,8 @@ def tokenize_texts(tokenize: Callable[..., Any], *texts: Sequence[str], at_once:
     """
     with tf.device("CPU:0"):
         columns = tuple(tf.constant([utf8(text) for text in column], tf.string) for column in texts)
+        if len(texts[0]) <= at_once:
+            return tokenize(*columns)
         blocks = tf.data.Dataset.from_tensor_slices(columns).batch(at_once)
         found = list(blocks.map(tokenize, tf.data.AUTOTUNE).prefetch(1))
         if isinstance(found[0], tuple):

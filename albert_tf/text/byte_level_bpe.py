@@ -11,7 +11,13 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.text.offsets import cut_where, edges, rows_of
-from albert_tf.text.text_tokenizer import InputFormat, TextTokenizer, TokensWithOffsets, Vocabulary
+from albert_tf.text.text_tokenizer import (
+    InputFormat,
+    TextTokenizer,
+    TokensWithOffsets,
+    Vocabulary,
+    traced_once,
+)
 from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE
 
 BPE_VOCABULARY_FILE, BPE_MERGES_FILE = "vocab.json", "merges.txt"
@@ -105,6 +111,7 @@ class BytePairTokenizer(TextTokenizer):
         self._joined = joined.astype(np.int32)  # by rank
         self.bytes_per_token = max(map(len, vocabulary.pieces))  # a character is a byte
 
+    @traced_once
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
         words = cut_where(self._normalized(text), opens_word)
@@ -113,6 +120,7 @@ class BytePairTokenizer(TextTokenizer):
         counts = tf.math.unsorted_segment_sum(pieces.row_lengths(), words.rows, tf.size(text))
         return tf.RaggedTensor.from_row_lengths(pieces.flat_values, counts, validate=False)
 
+    @traced_once
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
         tokens = self(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 import tensorflow as tf
 
@@ -93,7 +93,7 @@ def strip_lines(lines: tf.Tensor) -> tf.Tensor:
 
 
 # A function of TensorFlow's: it is traced once, not in every pipeline.
-@tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
 def bounded_lines(lines: tf.Tensor) -> tf.Tensor:
     """Lines, string [n], of at most MAX_SENTENCE_BYTES, so that none holds its pipeline up for minutes.
 
@@ -117,15 +117,17 @@ def _with_parts(lines: tf.Tensor, too_long: tf.Tensor) -> tf.Tensor:
 def _parts(lines: tf.Tensor) -> tf.Tensor:
     """The parts of lines, string [l] to [K, l], filled up with ""."""
     lengths = tf.strings.length(lines)
-    begins = tf.zeros_like(lengths)
     sizes = tf.fill(tf.shape(lines), PART_BYTES + 1)
-    parts = tf.TensorArray(tf.string, 0, dynamic_size=True, element_shape=[None])
-    number = 0
-    while tf.reduce_any(begins < lengths):
+
+    def is_left(number: tf.Tensor, begins: tf.Tensor, parts: tf.TensorArray) -> tf.Tensor:
+        return tf.reduce_any(begins < lengths)
+
+    def write_part(number: tf.Tensor, begins: tf.Tensor, parts: tf.TensorArray) -> tuple[Any, ...]:
         heads = _heads(tf.strings.substr(lines, begins, sizes))
-        begins += tf.strings.length(heads)
-        parts = parts.write(number, tf.strings.strip(heads))
-        number += 1
+        return number + 1, begins + tf.strings.length(heads), parts.write(number, tf.strings.strip(heads))
+
+    parts = tf.TensorArray(tf.string, 0, dynamic_size=True, element_shape=[None])
+    *_, parts = tf.while_loop(is_left, write_part, (tf.constant(0), tf.zeros_like(lengths), parts))
     return parts.stack()
 
 

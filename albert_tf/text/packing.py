@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.constants import INPUT_MASK, PUNCTUATION_WORDS, SPACE_WORDS, TYPE_IDS, WORD_IDS
 from albert_tf.errors import InputError, shorten
 from albert_tf.text.offsets import END, cut_where, edges, match_codes, rows_of
-from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat
+from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat, traced_once
 
 
 def trim_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -157,6 +157,7 @@ class Words(NamedTuple):
     ends: tf.RaggedTensor  # int32 [B, (words)], the byte after its last
 
 
+@traced_once
 def words_of(text: tf.Tensor, words: str = SPACE_WORDS) -> Words:
     """The words of each text, string [B]; what is not UTF-8 belongs to a word.
 

@@ -13,7 +13,14 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 from albert_tf.errors import InputError
 from albert_tf.text.bounded_texts import Gaps, squeeze_runs, squeezed_classes
 from albert_tf.text.offsets import normalize_with_offsets, rows_of
-from albert_tf.text.text_tokenizer import ALBERT_IDS, TextTokenizer, Tokenize, TokensWithOffsets, Vocabulary
+from albert_tf.text.text_tokenizer import (
+    ALBERT_IDS,
+    TextTokenizer,
+    Tokenize,
+    TokensWithOffsets,
+    Vocabulary,
+    traced_once,
+)
 from albert_tf.text.tokenizer_config import SENTENCEPIECE
 
 
@@ -130,10 +137,12 @@ class SentencePieceTokenizer(TextTokenizer):
         unknown = (r"\x00{2,}", "\0")  # in a row they are one token
         return *squeezed_classes(dropped, spaces), unknown
 
+    @traced_once
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
         """As of `TextTokenizer`."""
         return self._sentencepiece.tokenize(self._squeeze_runs(self._normalized(text))[0])
 
+    @traced_once
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """As of `TextTokenizer`."""
         normalized, source = normalize_with_offsets(text, self._normalized)

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -142,6 +142,25 @@ Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (t
 # Ids, int32 [B, (tokens)], and of each the first byte in its text and the one after its last, int64.
 TokensWithOffsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def traced_once(function: Function) -> Function:
+    """A function of tensors that all graphs of a process call, instead of each having it traced again.
+
+    Its other arguments tell its traces apart, by identity those that are no numbers and strings. Eagerly the
+    function itself is called.
+    """
+    traced = tf.function(function, autograph=False)
+
+    # A plain function: a SavedModel would have each `tf.function` that is an attribute among its own.
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (function if tf.executing_eagerly() else traced)(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
 TAIL = "tail"  # what stays of a text whose last tokens are read
 
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
@@ -267,6 +286,7 @@ class TextTokenizer(tf.Module):
         """The tokens of `tokenize_words`, and their bytes as of `tokenize_with_offsets`."""
         return self.tokenize_with_offsets(text)
 
+    @traced_once
     def shorten_text(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.Tensor:
         """Texts cut by bytes to what their first, or last, tokens are made of: string [B] to string [B].
 
@@ -307,11 +327,6 @@ class TextTokenizer(tf.Module):
     def settings(self) -> Mapping[str, bool]:
         """The settings, as in tokenizer.json."""
         return {name: getattr(self, name) for name in KIND_DEFAULTS[self.kind]}
-
-    @classmethod
-    def from_files(cls, files: Mapping[str, bytes], **settings: bool) -> TextTokenizer:
-        """The tokenizer of such files, with settings."""
-        return cls(cls.vocabulary_class(files), **settings)
 
     def _normalized(self, text: tf.Tensor) -> tf.Tensor:
         return self.normalize(text, **self.settings)

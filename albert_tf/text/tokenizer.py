@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from typing import Any
 
@@ -28,10 +29,21 @@ class TokenizerConfig:
     kind: str
     files: tuple[tuple[str, bytes], ...] = dataclasses.field(repr=False)  # names and contents
     settings: tuple[tuple[str, bool], ...]  # of tokenizer.json
+    name: str = dataclasses.field(default="the vocabulary", compare=False)  # in errors
 
     def open(self) -> TextTokenizer:
-        """The tokenizer."""
-        return TOKENIZER_CLASSES[self.kind].from_files(dict(self.files), **dict(self.settings))
+        """The tokenizer; an InputError where the files are no vocabulary of this kind.
+
+        Whoever opens it again in a process gets the same one, whose graphs are traced already.
+        """
+        return _open(self)
+
+
+@functools.lru_cache(maxsize=4)
+def _open(config: TokenizerConfig) -> TextTokenizer:
+    kind = TOKENIZER_CLASSES[config.kind]
+    with tf.init_scope():  # its tables and models outlive the graph that is being traced
+        return kind(kind.vocabulary_class(dict(config.files), config.name), **dict(config.settings))
 
 
 def load_tokenizer_config(vocabulary: PathLike, **settings: Any) -> TokenizerConfig:
@@ -47,8 +59,9 @@ def load_tokenizer_config(vocabulary: PathLike, **settings: Any) -> TokenizerCon
     """
     kind, resolved = read_tokenizer_kind(vocabulary), resolve_settings(vocabulary, settings)
     files = read_vocabulary(vocabulary, kind)
-    TOKENIZER_CLASSES[kind].vocabulary_class(files, os.fspath(vocabulary))  # or an error now
-    return TokenizerConfig(kind, tuple(files.items()), tuple(resolved.items()))
+    config = TokenizerConfig(kind, tuple(files.items()), tuple(resolved.items()), os.fspath(vocabulary))
+    config.open()  # or an error now
+    return config
 
 
 def open_tokenizer(vocabulary: PathLike, **settings: Any) -> TextTokenizer:

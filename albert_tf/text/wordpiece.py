@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.text.bounded_texts import squeezed_classes
 from albert_tf.text.offsets import normalize_with_offsets
 from albert_tf.text.packing import PUNCTUATION, words_of
-from albert_tf.text.text_tokenizer import TextTokenizer, TokensWithOffsets, Vocabulary
+from albert_tf.text.text_tokenizer import TextTokenizer, TokensWithOffsets, Vocabulary, traced_once
 from albert_tf.text.tokenizer_config import WORDPIECE, lines_of_vocabulary
 
 WORDPIECE_FILE = "vocab.txt"
@@ -118,11 +118,13 @@ class WordPieceTokenizer(TextTokenizer):
         """As of `TextTokenizer`."""
         return tuple(map(_without_words, self.tokenize_words_with_offsets(text)))
 
+    @traced_once
     def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of the words of each text: string [B] to int32 [B, (words), (tokens)]."""
         words = tf.strings.split(self._normalized(text))  # [B, (words)]
         return _by_words(self._wordpiece.tokenize(self._known(words.values)), words, text)
 
+    @traced_once
     def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """The same tokens, and of each the first byte in its text and the one after its last, int64."""
         normalized, source = normalize_with_offsets(text, self._normalized)

@@ -30,8 +30,8 @@ from albert_tf.conversion.tokenizer_json import PARTS, albert_tokenizer
 from albert_tf.conversion.transfer import ForeignModel
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
-from albert_tf.text.tokenizer import TOKENIZER_CLASSES
-from albert_tf.text.tokenizer_config import KIND_DEFAULTS, read_tokenizer_kind, read_vocabulary
+from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer_config import KIND_DEFAULTS, read_vocabulary
 from tests.albert_tf.conversion import tokenizers_script as script
 from tests.albert_tf.conversion.test_interoperability import BERT, PYTHON, ROBERTA
 from tests.tiny import CORPUS, TINY
@@ -166,8 +166,7 @@ def read_tokenizer(folder, scratch):
     """The tokenizer in a folder, as `convert` puts it into a run."""
     source = ForeignModel(None, AlbertConfig.from_json_file(folder / "config.json"), {}, {}, None)
     found = with_tokenizer(source, folder, scratch, None)
-    kind = read_tokenizer_kind(found.vocabulary)
-    return TOKENIZER_CLASSES[kind].from_files(read_vocabulary(found.vocabulary, kind), **found.tokenizer)
+    return open_tokenizer(found.vocabulary, **found.tokenizer)
 
 
 def change(folder, name, **values):

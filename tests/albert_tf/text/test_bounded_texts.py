@@ -12,7 +12,7 @@ from sentencepiece import SentencePieceTrainer
 
 from albert_tf.text import bounded_texts, sentencepiece, text_tokenizer
 from albert_tf.text.bounded_texts import Gaps, keep_ends, squeeze_runs, squeezed_classes
-from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer import TokenizerConfig, open_tokenizer
 from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.modules import Preprocessor
 
@@ -240,7 +240,7 @@ def test_unknown_characters_that_are_known_together_are_left_alone(tiny_corpus, 
         user_defined_symbols=[piece],
         minloglevel=2,
     )
-    tokenizer = sentencepiece.SentencePieceTokenizer.from_files({"spiece.model": model.getvalue()})
+    tokenizer = TokenizerConfig("sentencepiece", (("spiece.model", model.getvalue()),), ()).open()
     known = tokenizer.vocabulary.pieces.index(piece)
     found = tokenizer([(piece.encode() + b"\0") * 3_000]).to_list()[0]
     assert found.count(known) == 3_000

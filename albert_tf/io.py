@@ -98,8 +98,10 @@ def check_place(path: Path, *, is_folder: bool) -> None:
     names = (whole.name, *whole.relative_to(there).parts)
     longest = max(len(os.fsencode(name)) for name in names)
     if longest > _LONGEST_NAME or len(os.fsencode(whole)) > _LONGEST_PATH:
-        reason = f"File name too long ({longest} bytes, {_LONGEST_NAME} at most): name another place"
+        reason = f"File name too long ({longest} bytes, {_LONGEST_NAME} at most)"
         raise OSError(errno.ENAMETOOLONG, reason, str(path))
+    if not is_folder and whole != path.absolute() and not whole.parent.is_dir():
+        raise FileNotFoundError(f"{path} is a link to {whole}, whose folder is missing: name another place")
     if there != whole and not there.is_dir():
         reason = f"cannot be written ({there} is not a folder): name another place"
         raise NotADirectoryError(errno.ENOTDIR, reason, str(path))

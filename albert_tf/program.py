@@ -36,6 +36,7 @@ _MISTAKES = (
     | PermissionError
     | BlockingIOError  # of a folder that another process uses
 )
+_REMEDIES = {errno.ENOENT: ": correct the path", errno.ENAMETOOLONG: ": name another place"}
 _MISTAKEN = (errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTEMPTY)
 
 # What TensorFlow's runtime puts around the line that says what is wrong.
@@ -95,8 +96,7 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, Terminated):
         return f"stopped by {error.signal_name}"
     if isinstance(error, OSError) and error.filename is not None:
-        remedy = ": correct the path" if isinstance(error, FileNotFoundError) else ""
-        return f"{os.fsdecode(error.filename)}: {error.strerror}{remedy}"
+        return f"{os.fsdecode(error.filename)}: {error.strerror}{_REMEDIES.get(error.errno or 0, '')}"
     text = _innermost(str(getattr(error, "message", ""))) if is_tensorflows(error) else str(error)
     return " ".join(text.split()) or type(error).__name__
 

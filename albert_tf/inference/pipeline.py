@@ -44,7 +44,7 @@ _ELSEWHERE = {
         ("aggregation_strategy", "grouped_entities"), "words are joined to entities, leave it out"
     ),
     "return_all_scores": "give top_k, the number of labels",
-    "batch_size": "give it to `pipeline`",
+    **dict.fromkeys(("batch_size", "pooling", "normalize"), "give it to `pipeline`"),
     **dict.fromkeys(("device", "num_workers", "return_tensors"), "there is no such choice, leave it out"),
 }
 

@@ -369,10 +369,14 @@ class RunDirectory:
                         f"{self} is an export for {runtime}: name its run, or see examples/runtimes"
                     )
             raise Missing(f"{self.file('checkpoints')} holds no checkpoint: nothing to load")
-        try:
-            return model_reader(self, step, shapes)
-        except DamagedCheckpoint as error:
-            raise DamagedCheckpoint(f"{error}: {self.remedy(step)}") from error
+
+        def read(function: Callable[..., Any], *args: Any) -> Any:
+            try:
+                return function(*args)
+            except DamagedCheckpoint as error:
+                raise DamagedCheckpoint(f"{error}: {self.remedy(step)}") from error
+
+        return functools.partial(read, read(model_reader, self, step, shapes))
 
     def remedy(self, step: int | None) -> str:
         """What to do where the checkpoint of a step is of no use."""

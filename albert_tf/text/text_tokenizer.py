@@ -34,7 +34,9 @@ def as_list(values: Any) -> list[Any]:
     if isinstance(values, set | frozenset):
         raise InputError(f"{shorten(values)} is a set, which has no order: give a list")
     if not isinstance(values, np.ndarray):
-        return list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+        return (
+            list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [values]
+        )
     return [decode_texts(value) for value in np.atleast_1d(values).tolist()]
 
 

@@ -105,6 +105,12 @@ def test_of_tensorflows_messages_the_line_that_says_what_is_wrong(fail, expected
     assert re.fullmatch(expected, line), line
 
 
+def test_a_name_that_the_system_does_not_take_has_its_remedy(tmp_path):
+    with pytest.raises(OSError, match="too long") as raised:
+        (tmp_path / ("é" * 128)).stat()
+    assert one_line(raised.value) == f"{tmp_path / ('é' * 128)}: File name too long: name another place"
+
+
 def test_standard_output_that_cannot_be_written_is_one_line():
     """What its buffer holds is written only at the end."""
     script = """from albert_tf.program import run_program

@@ -80,6 +80,14 @@ def test_a_link_to_a_file_is_followed(tmp_path):
     assert names(tmp_path) == ["folder", "link", "one", "other"]
 
 
+def test_a_link_into_a_folder_that_is_missing_is_refused_before_the_work(tmp_path):
+    (tmp_path / "link").symlink_to("missing/target")
+    with pytest.raises(
+        FileNotFoundError, match=r"link is a link to .*missing/target, whose folder is missing"
+    ):
+        check_place(tmp_path / "link", is_folder=False)
+
+
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_what_is_no_file_is_not_replaced(is_folder, tmp_path):
     os.mkfifo(tmp_path / "pipe")
@@ -90,7 +98,7 @@ def test_what_is_no_file_is_not_replaced(is_folder, tmp_path):
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_names_that_leave_no_room_are_refused(is_folder, tmp_path):
     for name in ("x" * 230, "字" * 80, "x" * 300, "y" * 300 + "/x", "/".join(["x" * 200] * 20)):
-        with pytest.raises(OSError, match="name another place") as caught:
+        with pytest.raises(OSError, match="220 at most") as caught:
             check_place(tmp_path / name, is_folder=is_folder)
         assert caught.value.errno == errno.ENAMETOOLONG
     longest = tmp_path / ("x" * 220)

@@ -327,6 +327,8 @@ UNKNOWN = [
     ("classification", {"inputs": "a", "truncation": True}, "truncation=True: texts are cut"),
     ("classification", {"inputs": "a", "return_all_scores": True}, "return_all_scores=True: .*top_k"),
     ("classification", {"inputs": "a", "batch_size": 2}, "batch_size=2: .*pipeline"),
+    ("classification", {"inputs": "a", "pooling": "mean"}, "pooling='mean': .*pipeline"),
+    ("classification", {"inputs": b"bytes"}, r"inputs\[0\]=b'bytes' is not a text"),
     ("tagging", {"inputs": "a", "aggregation_strategy": "simple"}, "aggregation_strategy='simple'"),
     ("tagging", {"inputs": "a", "text_pair": "b"}, "text_pair='b'"),
 ]

@@ -213,6 +213,13 @@ def test_a_damaged_file_is_named(saved, name, content, message):
         albert_tf.load(saved)
 
 
+def test_weights_that_are_cut_off_are_told_with_the_remedy(saved):
+    (data,) = (saved / "checkpoints").glob("*.data-*")
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"\.data file is damaged: .*: copy the run again, or train again$"):
+        albert_tf.load(saved)
+
+
 # metrics.jsonl, as a run leaves it and as others do.
 
 LINE = b'{"step": 1, "loss": 6.5, "gradient_norm": null}\n'

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from albert_tf import __version__
 from albert_tf.cli import (
     analyse,
+    compress,
     convert,
     distill,
     evaluate,
@@ -22,7 +23,7 @@ from albert_tf.cli import (
 )
 from albert_tf.program import Command, OneLineParser, run_command
 
-_MODULES = (vocab, prepare, pretrain, finetune, distill, evaluate, predict, convert, analyse, plan)
+_MODULES = (vocab, prepare, pretrain, finetune, distill, evaluate, predict, convert, compress, analyse, plan)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 

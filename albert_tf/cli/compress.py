@@ -1,0 +1,47 @@
+"""`albert-tf compress`: the run of a BERT or RoBERTa to the beginnings of an ALBERT."""
+
+from __future__ import annotations
+
+import argparse
+
+from albert_tf.cli import flags as shared
+from albert_tf.process import quiet_start
+
+SUMMARY = "the run of a BERT or RoBERTa to the beginnings of an ALBERT"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    add = parser.add_argument
+    add("--run", required=True, help="run directory, or a published name")
+    add("--output", required=True, help="directory to write, a new or an empty one")
+    add("--embedding_size", type=int, default=128, help="width of the embeddings, E (%(default)s)")
+    add("--num_hidden_groups", type=int, default=1, help="groups of layers that share a block (%(default)s)")
+    add(
+        "--blocks",
+        choices=("mean", "first", "middle", "last"),
+        default="mean",
+        help="what a group's block begins as, of those of its layers (%(default)s)",
+    )
+    add("--step", type=int, help=shared.STEP_HELP)
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Writes the run, and prints what it has cost and what comes next."""
+    with quiet_start():
+        from albert_tf.conversion.compress import compress
+        from albert_tf.conversion.init_from import resolve_run
+    options = ("embedding_size", "num_hidden_groups", "blocks", "step")
+    done = compress(
+        resolve_run(flags.run),
+        flags.output,
+        command=flags.command_line,
+        **{name: getattr(flags, name) for name in options},
+    )
+    before, after = done.parameters
+    print(f"parameters: {before:,} to {after:,}")
+    for name, error in done.errors.items():
+        print(f"{name}: relative error {error:.4f}")
+    for name in done.fresh:
+        print(f"fresh: {name}")
+    print(f"wrote {flags.output}; next: albert-tf distill --teacher {flags.run} --init_from {flags.output} …")

@@ -1,0 +1,204 @@
+"""An ALBERT from a BERT or a RoBERTa: factorised embeddings, and blocks that layers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError, check_choice, check_range
+from albert_tf.io import PathLike, check_new
+from albert_tf.models.sharing import sharing_plan
+from albert_tf.runs.build_model import build_model
+from albert_tf.runs.load_save import check_finite, save
+from albert_tf.runs.run_directory import open_run
+from albert_tf.runs.variable_names import variable_names
+
+# What the blocks of a group begin as, of the values in its layers, [layers, ...].
+BLOCKS: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
+    "mean": lambda values: np.mean(values, axis=0, dtype=np.float64).astype(np.float32),
+    "first": lambda values: values[0],
+    "middle": lambda values: values[(len(values) - 1) // 2],
+    "last": lambda values: values[-1],
+}
+
+_TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+_NORM = "embeddings/LayerNorm"
+_PROJECTION = "encoder/embedding_hidden_mapping_in"
+
+
+class Factors(NamedTuple):
+    """Tables of width E and the projection to H, which stand for tables of width H and their LayerNorm."""
+
+    tables: dict[str, np.ndarray]  # float32 [rows, E], by name
+    kernel: np.ndarray  # float32 [E, H]
+    errors: dict[str, float]  # ‖C - C'‖ / ‖C‖ of each table C, its rows centred
+
+
+class Compressed(NamedTuple):
+    """The result of a compression."""
+
+    parameters: tuple[int, int]  # before and after
+    errors: dict[str, float]  # of `Factors`
+    fresh: tuple[str, ...]  # variables that begin at random
+
+
+def factorise_embeddings(tables: Mapping[str, np.ndarray], gamma: np.ndarray, embedding_size: int) -> Factors:
+    """The best approximation of summed embeddings by tables of width E and a projection.
+
+    LayerNorm sees rows without their mean, so that only centred rows C count. The sum of one row of each
+    table is projected onto the E - 1 directions V with the largest share of Σ CᵀC / rows over the tables:
+    a truncated SVD in which each table counts alike, however many rows it has. (By the rows alone the words
+    would decide, and positions be lost.) One direction of E is left out: the new rows, too, have a mean of 0,
+    and therefore their LayerNorm divides by the same norm. What follows is exact but for the rank and the
+    ε of LayerNorm:
+
+      LN_H(Σ C) = √(H/E) · LN_E(Σ C V Qᵀ) Q Vᵀ · γ + β, with Q [E, E-1] orthonormal and orthogonal to 1
+
+    Args:
+      tables: float [rows, H], by name.
+      gamma: of the LayerNorm, [H].
+      embedding_size: E, at most H.
+    Source: Eckart and Young 1936 for the approximation; Lan et al. 2020, §3.1, for the factorisation.
+    """
+    centred = {name: table - table.mean(axis=1, keepdims=True) for name, table in _float64(tables).items()}
+    gram = sum(table.T @ table / len(table) for table in centred.values())  # [H, H]
+    _, directions = np.linalg.eigh(gram)  # ascending
+    basis = directions[:, ::-1][:, : embedding_size - 1]  # V [H, E-1]
+    rotation = zero_mean_basis(embedding_size)  # Q [E, E-1]
+    scale = np.sqrt(len(gamma) / embedding_size)
+    reduced = {name: table @ basis for name, table in centred.items()}  # [rows, E-1]
+    return Factors(
+        tables={name: (table @ rotation.T).astype(np.float32) for name, table in reduced.items()},
+        kernel=(scale * rotation @ basis.T * gamma).astype(np.float32),
+        errors={name: _relative_error(table, reduced[name] @ basis.T) for name, table in centred.items()},
+    )
+
+
+def zero_mean_basis(size: int) -> np.ndarray:
+    """An orthonormal basis of the vectors whose mean is 0, float64 [size, size - 1]."""
+    ones = np.ones([size, 1])
+    return np.linalg.qr(np.hstack([ones, np.eye(size)[:, 1:]]))[0][:, 1:]
+
+
+def _float64(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: np.asarray(table, np.float64) for name, table in tables.items()}
+
+
+def _relative_error(table: np.ndarray, approximation: np.ndarray) -> float:
+    norm = np.linalg.norm(table)
+    return float(np.linalg.norm(table - approximation) / norm) if norm else 0.0
+
+
+def group_origins(source: AlbertConfig, config: AlbertConfig) -> dict[str, list[str]]:
+    """The scopes of blocks in a network that each block of another stands for, in the order of the layers.
+
+    >>> bert = AlbertConfig(num_hidden_layers=4, sharing="none")
+    >>> origins = group_origins(bert, bert.replace(sharing="all", num_hidden_groups=2))
+    >>> [scope.split("/")[2] for scope in origins["encoder/transformer/group_1/inner_group_0/ffn_1"]]
+    ['group_2', 'group_3']
+    """
+    origins: dict[str, list[str]] = {}
+    for there, here in zip(sharing_plan(source), sharing_plan(config), strict=True):
+        for old, new, parts in (
+            (there.attention, here.attention, ("attention_1", "LayerNorm")),
+            (there.feed_forward, here.feed_forward, ("ffn_1", "LayerNorm_1")),
+        ):
+            for part in parts:
+                origins.setdefault(f"{new.scope()}/{part}", []).append(f"{old.scope()}/{part}")
+    return origins
+
+
+def compress(
+    run: PathLike,
+    output: PathLike,
+    embedding_size: int = 128,
+    num_hidden_groups: int = 1,
+    blocks: str = "mean",
+    step: int | None = None,
+    command: str = "",
+) -> Compressed:
+    """Writes an ALBERT that begins with the weights of a BERT or a RoBERTa; nothing is written if it fails.
+
+    Its embeddings are those of `factorise_embeddings`, its layers share the blocks of their group, and what
+    has the same shape is taken over, such as the pooler and the heads of a task. Training has to follow:
+    `albert-tf distill` with the run as the teacher.
+
+    Args:
+      run: run directory of a network whose embeddings are as wide as its layers.
+      output: the run directory to make.
+      embedding_size: E, less than H.
+      num_hidden_groups: G, groups of layers that share a block, at most one a layer.
+      blocks: what a group's block begins as: the "mean" of the blocks of its layers, or that of the "first",
+        the "middle" or the "last" of them.
+      step: of the checkpoint; None: that which `load` takes.
+      command: the command line, for recipe.json.
+    Raises:
+      OSError: the run is missing, or there is something at `output`.
+      InputError: the network has factorised embeddings or shared layers already, a number is out of range,
+        a file is damaged, or weights are non-finite.
+    """
+    check_new(Path(output))
+    check_choice("blocks", blocks, BLOCKS)
+    source = open_run(run)
+    old = source.config
+    if old.has_projection or old.embedding_size != old.hidden_size:
+        raise InputError(
+            f"{source} has factorised embeddings, embedding_size={old.embedding_size}: name a BERT or RoBERTa"
+        )
+    if old.sharing != "none" and old.num_hidden_groups < old.num_hidden_layers:
+        raise InputError(f"{source} has layers that share blocks already: name a BERT or RoBERTa")
+    check_range("embedding_size", embedding_size, at_least=2, below=old.hidden_size)
+    check_range("num_hidden_groups", num_hidden_groups, at_least=1, at_most=old.num_hidden_layers)
+    config = old.replace(
+        embedding_size=embedding_size,
+        num_hidden_groups=num_hidden_groups,
+        sharing="all",
+        project_embeddings=None,
+    )
+    variables = source.variables(step)
+
+    def read(name: str) -> np.ndarray:
+        value = variables(name)
+        assert value is not None
+        return value
+
+    names = [name for name in _TABLES if f"embeddings/{name}" in source.shapes]
+    factors = factorise_embeddings(
+        {name: read(f"embeddings/{name}") for name in names}, read(f"{_NORM}/gamma"), embedding_size
+    )
+    values = {
+        **{f"embeddings/{name}": table for name, table in factors.tables.items()},
+        f"{_NORM}/gamma": np.ones(embedding_size, np.float32),
+        f"{_NORM}/beta": np.zeros(embedding_size, np.float32),
+        f"{_PROJECTION}/kernel": factors.kernel,
+        f"{_PROJECTION}/bias": read(f"{_NORM}/beta"),
+    }
+    origins = group_origins(old, config)
+    shapes = {names.ours: names.shape for names in variable_names(config, source.task)}
+
+    for name, shape in shapes.items():
+        scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
+        if scope in origins:
+            values[name] = BLOCKS[blocks]([read(x + name.removeprefix(scope)) for x in origins[scope]])
+        elif name not in values and source.shapes.get(name) == shape:
+            values[name] = read(name)
+    model = build_model(config, source.task, values.get)
+    check_finite(model, source, step)
+    recipe = {
+        **{"compressed_from": str(run), "blocks": blocks, "command": command},
+        "relative_errors": factors.errors,
+    }
+    save(model, output, source.vocabulary, tokenizer=source.tokenizer, recipe=recipe, task=source.task)
+    return Compressed(
+        parameters=(_count(source.shapes), _count(shapes)),
+        errors=factors.errors,
+        fresh=tuple(name for name in shapes if name not in values),
+    )
+
+
+def _count(shapes: Mapping[str, Sequence[int]]) -> int:
+    return sum(int(np.prod(shape)) for shape in shapes.values())

@@ -108,8 +108,8 @@ _BOUNDS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("epsilon", "epochs"), _POSITIVE),
     "clip_norm": {**_POSITIVE, "remedy": "none turns clipping off"},
     **dict.fromkeys(("beta_1", "beta_2", "dropout", "classifier_dropout", "label_smoothing"), _SHARE),
+    "masked_lm_prob": _SHARE,
     "short_seq_prob": {"at_least": 0, "at_most": 1},
-    "masked_lm_prob": {"above": 0, "below": 1},
     **dict.fromkeys(("batch_size", "steps", "seq_length", "max_ngram"), _COUNT),
     **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best"), _COUNT),
 }
@@ -188,7 +188,7 @@ class ExampleSettings:
         documents; doc_sentences: the same of one document.
       sentence_objective: "sop", "nsp" or "none", which full_sentences and doc_sentences need.
       short_seq_prob: share of the segment pairs that are shorter at random.
-      masked_lm_prob: share of the tokens that are masked.
+      masked_lm_prob: share of the tokens that are masked; 0: none, for a loss that needs no masks.
       max_ngram: longest masked span, in words.
       whole_word: mask words whole.
 
@@ -227,7 +227,7 @@ class ExampleSettings:
     @property
     def predictions(self) -> int:
         """P: max_predictions or, where it is not said, the masked share of a whole example."""
-        share = math.ceil(self.masked_lm_prob * self.seq_length)
+        share = max(math.ceil(self.masked_lm_prob * self.seq_length), 1)
         return share if self.max_predictions is None else self.max_predictions
 
 

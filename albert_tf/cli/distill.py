@@ -36,7 +36,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add = parser.add_argument
     add("--teacher", required=True, metavar="RUN", help="trained run, or a published name")
-    add("--config", help=f"the student: a JSON file, or one of {', '.join(PRESETS)}")
+    add("--config", help=f"the student (that of --init_from): a JSON file, or one of {', '.join(PRESETS)}")
     shared.paths_flag(
         parser, "--train", f"{shared.TEXT_HELP}; with --task files of its examples", required=False
     )
@@ -47,7 +47,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         f"hyper-parameters (the preset's, else {DEFAULT_STUDENT_RECIPE}): {', '.join(PRETRAINING_RECIPES)}"
     )
     add("--recipe", choices=PRETRAINING_RECIPES, metavar="NAME", help=recipes)
-    shared.field_flags(parser, SoftTargets, {"soft_weight": "5; with --task 0.5"})
+    weights = {"soft_weight": "5; with --task 0.5", "mlm_weight": "2"}
+    headless = "; 0 of a teacher without a head for masked tokens"
+    shared.field_flags(parser, SoftTargets, {name: value + headless for name, value in weights.items()})
     shared.field_flags(parser, PretrainingRecipe, "the recipe's")
     of_task = parser.add_argument_group("of a teacher that is fine-tuned")
     of_task.add_argument(
@@ -75,13 +77,20 @@ def run(flags: argparse.Namespace) -> None:
 
 def _pretrain(flags: argparse.Namespace) -> None:
     """Trains on text."""
-    if flags.config is None or flags.train is None:
-        raise InputError("name the student's network by --config and the text by --train, or a --task")
+    if (flags.config is None and flags.init_from is None) or flags.train is None:
+        raise InputError(
+            "name the student's network by --config or --init_from, and the text by --train, or a --task"
+        )
     with quiet_start():
         from albert_tf.conversion.init_from import resolve_run
-        from albert_tf.finetuning.distill import Distillation, distill
-        from albert_tf.runs.run_directory import RunDirectory
+        from albert_tf.finetuning.distill import Distillation, distill, targets_of
+        from albert_tf.runs.run_directory import CONFIG_FILE, RunDirectory
     teacher = resolve_run(flags.teacher)
+    targets = targets_of(teacher, **shared.provided(flags, SoftTargets))
+    if flags.config is None:
+        flags.config = resolve_run(flags.init_from).file(CONFIG_FILE)
+    if not targets.needs_masks:
+        flags.masked_lm_prob = getattr(flags, "masked_lm_prob", 0.0)
     flags.recipe = flags.recipe or (
         flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_STUDENT_RECIPE
     )
@@ -96,7 +105,7 @@ def _pretrain(flags: argparse.Namespace) -> None:
         vocabulary=flags.vocabulary or teacher.vocabulary or "",
         config=size.config,
         recipe=size.recipe,
-        targets=SoftTargets(**shared.provided(flags, SoftTargets)),
+        targets=targets,
         loop=LoopSettings(**shared.provided(flags, LoopSettings)),
     )
     distill(settings)

@@ -19,7 +19,7 @@ from albert_tf.runs.variable_names import variable_names
 
 # What the blocks of a group begin as, of the values in its layers, [layers, ...].
 BLOCKS: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
-    "mean": lambda values: np.mean(values, axis=0, dtype=np.float64).astype(np.float32),
+    "mean": lambda values: np.asarray(np.mean(values, axis=0, dtype=np.float64), np.float32),
     "first": lambda values: values[0],
     "middle": lambda values: values[(len(values) - 1) // 2],
     "last": lambda values: values[-1],

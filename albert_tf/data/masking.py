@@ -144,9 +144,9 @@ def _first_that_fit(sizes: tf.Tensor, budget: tf.Tensor) -> tuple[tf.Tensor, tf.
 
 
 def mask_budget(tokens: tf.Tensor, masked_lm_prob: float, max_predictions: int) -> tf.Tensor:
-    """The number of a row's ordinary tokens to mask, int32 [B]: the share, rounded, at least one."""
+    """The number of a row's ordinary tokens to mask, int32 [B]: the share, rounded, at least one; 0 of 0."""
     share = tf.round(masked_lm_prob * tf.cast(tokens, tf.float64))
-    return tf.clip_by_value(tf.cast(share, tf.int32), 1, max_predictions)
+    return tf.clip_by_value(tf.cast(share, tf.int32), 1 if masked_lm_prob else 0, max_predictions)
 
 
 def masked_positions(chosen: tf.Tensor, max_predictions: int) -> tuple[tf.Tensor, tf.Tensor]:

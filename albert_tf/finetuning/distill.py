@@ -22,6 +22,7 @@ from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.io import PathLike
 from albert_tf.models.loss_sums import LossFn, LossSum
+from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.pretraining.pretraining_settings import Pretraining
 from albert_tf.runs.load_save import check_finite, load
@@ -94,20 +95,23 @@ SOFT_LABELS: dict[type[FinetuningTask], Callable[..., tf.Tensor]] = {
 
 
 def pretraining_loss_sums(own: LossFn, teacher: Teacher, targets: SoftTargets) -> LossFn:
-    """The objective of pre-training, and the terms `soft` and `cosine`.
+    """The objective of pre-training, and the terms `soft` and `cosine`; those without weight are left out.
 
     Source: Sanh et al. 2019, DistilBERT, §3.
     Note: `soft` is the mean over the masked tokens, whose logits alone are computed (their code's
       `restrict_ce_to_mask`, which is off there by default).
     """
-    soft = functools.partial(softmax_divergence, temperature=targets.temperature)
-    added = {"soft": TeacherLoss("mlm_logits", soft, lambda batch: batch[MLM_WEIGHTS])}
+    added = {}
+    if targets.soft_weight:
+        soft = functools.partial(softmax_divergence, temperature=targets.temperature)
+        added["soft"] = TeacherLoss("mlm_logits", soft, lambda batch: batch[MLM_WEIGHTS])
     if targets.cosine_weight:
         added["cosine"] = TeacherLoss(
             "sequence_output", cosine_distance, lambda batch: tf.cast(batch[INPUT_MASK], tf.float32)
         )
     factors = {"mlm": targets.mlm_weight, "soft": targets.soft_weight, "cosine": targets.cosine_weight}
-    return _with_terms(own, teacher, added, factors)
+    kept = [name for name in own.names if factors.get(name, 1)]
+    return _with_terms(own, teacher, added, factors, kept)
 
 
 def task_loss_sums(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
@@ -119,12 +123,18 @@ def task_loss_sums(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) 
 
 
 def _with_terms(
-    own: LossFn, teacher: Teacher, added: Mapping[str, TeacherLoss], factors: Mapping[str, float]
+    own: LossFn,
+    teacher: Teacher,
+    added: Mapping[str, TeacherLoss],
+    factors: Mapping[str, float],
+    kept: Sequence[str] | None = None,
 ) -> LossFn:
-    """An objective with further terms, whose teacher is called once a batch."""
+    """An objective, or the terms of it that are kept, and further ones; one call of the teacher a batch."""
+    kept = own.names if kept is None else kept
 
     def terms(outputs: Tensors, batch: Tensors) -> dict[str, LossSum]:
-        taught, found = teacher(batch), own.terms(outputs, batch)
+        taught, own_terms = teacher(batch), own.terms(outputs, batch)
+        found = {name: own_terms[name] for name in kept}
         for name, loss in added.items():
             weights = loss.weights(batch)
             total = tf.reduce_sum(weights * loss.losses(outputs[loss.output], taught[loss.output]))
@@ -132,9 +142,11 @@ def _with_terms(
         return found
 
     def weights(batch: Tensors) -> dict[str, tf.Tensor]:
-        return own.weights(batch) | {name: tf.reduce_sum(x.weights(batch)) for name, x in added.items()}
+        own_weights = own.weights(batch)
+        found = {name: own_weights[name] for name in kept}
+        return found | {name: tf.reduce_sum(x.weights(batch)) for name, x in added.items()}
 
-    return LossFn((*own.names, *added), terms, weights, factors)
+    return LossFn((*kept, *added), terms, weights, factors)
 
 
 def read_teacher(run: RunDirectory, execution: ComputeConfig, labels: Sequence[str] = ()) -> Teacher:
@@ -157,8 +169,11 @@ def read_teacher(run: RunDirectory, execution: ComputeConfig, labels: Sequence[s
     model = load(run, dtype=execution.policy, fused=is_fused(execution))
     check_finite(model, run)
 
+    # A head that is not asked for may want inputs of its own.
+    network = model if labels or isinstance(model, AlbertPretrainer) else getattr(model, "encoder", model)
+
     def teacher(batch: Tensors) -> dict[str, tf.Tensor]:
-        outputs = model(batch, training=False)
+        outputs = network(batch, training=False)
         if order:
             outputs = {**outputs, "logits": tf.gather(outputs["logits"], order, axis=-1)}
         return {name: tf.stop_gradient(x) for name, x in outputs.items() if isinstance(x, tf.Tensor)}
@@ -172,11 +187,11 @@ class Distillation(Pretraining):
 
     Args:
       teacher: a pre-trained run, or a published name, whose vocabulary is that of the student.
-      targets: the weights of the losses.
+      targets: the weights of the losses; None: `targets_of` the teacher.
     """
 
     teacher: PathLike
-    targets: SoftTargets = dataclasses.field(default_factory=SoftTargets)
+    targets: SoftTargets | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -201,6 +216,16 @@ class TaskDistillation(Finetuning):
 Settings = TypeVar("Settings", Distillation, TaskDistillation)
 
 
+def targets_of(teacher: RunDirectory, **changes: float) -> SoftTargets:
+    """DistilBERT's weights of the losses; of a teacher without a head for masked tokens its states alone."""
+    states_alone = {} if _has_masked_head(teacher) else {"soft_weight": 0.0, "mlm_weight": 0.0}
+    return SoftTargets(**{**states_alone, **changes})
+
+
+def _has_masked_head(teacher: RunDirectory) -> bool:
+    return teacher.task["model"] == "pretrainer"
+
+
 def distill(settings: Distillation, report: LogLine = logging.info) -> None:
     """Pre-trains a student with a teacher, or goes on where a former call stopped.
 
@@ -208,14 +233,22 @@ def distill(settings: Distillation, report: LogLine = logging.info) -> None:
     where these are shared; at random where the widths differ, which is reported. Where `init_from` names a
     run, it begins with that.
 
-    Args and Raises: as `pretrain`, and an InputError if the teacher has another vocabulary, no head for
-    masked tokens, or fewer positions, or if cosine_weight is not 0 though the hidden sizes differ.
+    Args and Raises: as `pretrain`, and an InputError if the teacher has another vocabulary, or fewer
+    positions, or if a loss is not possible: soft targets without a head for masked tokens, the cosine of
+    states of other sizes, masked tokens where none is masked.
     """
     lowercase, strip_accents = settings.lowercase, settings.strip_accents
     tokenizer = {"lowercase": lowercase, "strip_accents": strip_accents}
     teacher, vocabulary = _open_teacher(settings.teacher, settings.vocabulary, tokenizer)
-    if teacher.task["model"] != "pretrainer":
-        raise InputError(f"{teacher} has no head for masked tokens: name a pre-trained `teacher`, or `task`")
+    targets = settings.targets or targets_of(teacher)
+    if targets.soft_weight and not _has_masked_head(teacher):
+        raise InputError(f"{teacher} has no head for masked tokens: set soft_weight=0, or name a `task`")
+    if targets.needs_masks and not settings.recipe.examples.masked_lm_prob:
+        needed = "soft_weight" if targets.soft_weight else "mlm_weight"
+        raise InputError(
+            f"masked_lm_prob=0: no token is masked, and {needed}={getattr(targets, needed)} needs them: set "
+            "one of the two"
+        )
     pieces = len(open_tokenizer(vocabulary).vocabulary)
     if teacher.config.vocab_size != pieces:
         raise InputError(
@@ -223,14 +256,15 @@ def distill(settings: Distillation, report: LogLine = logging.info) -> None:
             "vocabulary: name another `teacher`"
         )
     config = settings.config.replace(vocab_size=pieces)
-    if settings.targets.cosine_weight and config.hidden_size != teacher.config.hidden_size:
+    if targets.cosine_weight and config.hidden_size != teacher.config.hidden_size:
         raise InputError(
             f"hidden_size={config.hidden_size} and {teacher.config.hidden_size} of {teacher} differ, so "
             "that their states have no cosine: set cosine_weight=0"
         )
+    settings = dataclasses.replace(settings, targets=targets)
     settings = _with_teacher(settings, teacher, config, settings.recipe.examples.seq_length, report)
     taught_by = functools.cache(lambda: read_teacher(teacher, settings.execution))
-    pretrain(settings, report, lambda own: pretraining_loss_sums(own, taught_by(), settings.targets))
+    pretrain(settings, report, lambda own: pretraining_loss_sums(own, taught_by(), targets))
 
 
 def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> None:
@@ -288,7 +322,9 @@ def _with_teacher(
     teacher.config.check_length(seq_length, remedy)
     check_range("max_position_embeddings", config.max_position_embeddings, at_most=most, remedy=remedy)
     digest = provenance_record({}, teacher.path)["init_from_sha256"]
-    entries = {"teacher": teacher.path, "teacher_sha256": digest, **flatten_record(settings.targets)}
+    entries = {"teacher": teacher.path, "teacher_sha256": digest}
+    assert settings.targets is not None
+    entries |= flatten_record(settings.targets)
     init_from = settings.init_from
     if init_from is None:
         differing = config_differences(teacher.config, config)

@@ -35,7 +35,7 @@ from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import compiles, device_kind
 from albert_tf.training.metrics_logger import loss_metrics
-from albert_tf.training.train_step import Batch, call_traced, compilation_log, replica_rows
+from albert_tf.training.train_step import Batch, compilation_log, replica_rows
 
 # Called with the number of examples that a batch has had.
 Progress = Callable[[int], Any]
@@ -97,8 +97,7 @@ def create_predict_fn(
         gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
         return gathered, replica.all_reduce("SUM", terms) if terms else {}
 
-    # It is traced twice, the second time for any length.
-    @tf.function(autograph=False, reduce_retracing=True)
+    @tf.function(autograph=False)
     def forward(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
         replicas = strategy.run(replica_outputs, (batch,))
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
@@ -109,12 +108,14 @@ def create_predict_fn(
         sums: dict[str, LossSum] = {}
         # Replicas want the same share of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
-        for batch in task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False):
+        batches = task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False)
+        forward_any_length = forward.get_concrete_function(batches.element_spec)
+        for batch in batches:
             numbers = batch[ROWS].numpy()
             is_example = numbers >= 0
             if before_batch is not None:
                 before_batch(batch)
-            kept, terms = call_traced(forward, batch)
+            kept, terms = forward_any_length(batch)
             terms = tf.nest.map_structure(float, terms)
             sums = tf.nest.map_structure(operator.add, sums, terms) if sums else terms
             for name, tensor in kept.items():

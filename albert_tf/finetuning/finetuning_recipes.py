@@ -16,20 +16,20 @@ from albert_tf.recipes import LongTexts, check_fields
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Softened:
-    """Temperature and weight of a teacher's answers; an InputError names a number that is impossible."""
+    """Temperature and weights of a teacher's answers; an InputError names a number that is impossible."""
 
     temperature: float = 2.0
     soft_weight: float
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            above, at_least = (0, None) if name in ("temperature", "soft_weight") else (None, 0)
-            check_range(name, value, above=above, at_least=at_least, below=float("inf"))
+            above, at_least = (0, None) if name == "temperature" else (None, 0)
+            check_range(name, value, above=above, at_least=at_least, below=math.inf)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftTargets(_Softened):
-    """Weights of the losses of pre-training with a teacher.
+    """Weights of the losses of pre-training with a teacher; a loss whose weight is 0 is not computed.
 
     Args:
       temperature: what both networks' logits are divided by for the soft targets, T.
@@ -43,6 +43,16 @@ class SoftTargets(_Softened):
     soft_weight: float = 5.0
     mlm_weight: float = 2.0
     cosine_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.soft_weight or self.cosine_weight):
+            raise InputError("soft_weight=0, cosine_weight=0: nothing is learned of the teacher, set one")
+
+    @property
+    def needs_masks(self) -> bool:
+        """True if a loss is of masked tokens."""
+        return bool(self.soft_weight or self.mlm_weight)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +69,10 @@ class SoftLabels(_Softened):
 
     soft_weight: float = 0.5
     label_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("soft_weight", self.soft_weight, above=0)
 
 
 BALANCED = "balanced"  # of class_weight

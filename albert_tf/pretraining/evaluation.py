@@ -75,6 +75,8 @@ def evaluate_run(
         changes["max_predictions"] = None
     changes["sentence_objective"] = model.sentence_objective
     settings = replace_fields(read_recipe(run).examples, **changes)
+    if not settings.masked_lm_prob:
+        raise InputError("masked_lm_prob=0: no token is masked, there is nothing to tell: set masked_lm_prob")
     model.config.check_length(settings.seq_length, f"{run} has no more positions")
     # The vocabulary in the run remembers its further settings.
     tokenizer = {name: run.tokenizer[name] for name in TOKENIZER_DEFAULTS}

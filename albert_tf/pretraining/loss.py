@@ -56,7 +56,9 @@ def _is_labelled(labels: tf.Tensor) -> tf.Tensor:
 def pretraining_metrics(
     terms: Mapping[str, LossSum], factors: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """`loss_metrics`, and the masked tokens' perplexity."""
+    """`loss_metrics`, and the masked tokens' perplexity, where their loss is among the terms."""
     metrics = loss_metrics(terms, factors)
+    if "mlm" not in terms:
+        return metrics
     # TensorBoard takes float32, which ends at about e^88.
     return {**metrics, "mlm_perplexity": float(np.exp(np.minimum(metrics["mlm_loss"], 88)))}

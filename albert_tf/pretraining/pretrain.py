@@ -161,6 +161,10 @@ def _training(
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
     objective_of = functools.partial(pretraining_loss_fn, recipe.examples.sentence_objective)
     objective = extend(objective_of(fused=is_fused(execution)))
+    if "mlm" in objective.names and not recipe.examples.masked_lm_prob:
+        raise InputError(
+            "masked_lm_prob=0: no token is masked, there is nothing to learn: set masked_lm_prob"
+        )
     metrics = functools.partial(pretraining_metrics, factors=objective.factors)
     return Training(
         model=model,

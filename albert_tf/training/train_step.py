@@ -120,7 +120,7 @@ class TrainStep:
         self._one_step = tf.function(
             self.one_step, autograph=False, input_signature=[batch_spec, totals_spec]
         )
-        self._many_steps = tf.function(self.many_steps)
+        self._many_steps = tf.function(self.many_steps, autograph=False)
         specs = tf.nest.flatten(batch_spec, expand_composites=True)
         self._has_static_shapes = all(spec.shape.is_fully_defined() for spec in specs)
         self._has_started = False
@@ -151,8 +151,11 @@ class TrainStep:
 
     def many_steps(self, iterator: Iterator[Batch], count: tf.Tensor, totals: Totals) -> Totals:
         """Adds the next `count` steps to the totals, as a loop in the graph."""
-        for _ in tf.range(count):
-            totals = self.input_wait.call_with_next(self._one_step, iterator, totals)
+
+        def add(index: tf.Tensor, totals: Totals) -> tuple[tf.Tensor, Totals]:
+            return index + 1, self.input_wait.call_with_next(self._one_step, iterator, totals)
+
+        _, totals = tf.while_loop(lambda index, _: index < count, add, (tf.constant(0), totals))
         return totals
 
     def one_step(self, batch: Batch, totals: Totals) -> Totals:

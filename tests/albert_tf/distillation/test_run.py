@@ -11,6 +11,7 @@ from scipy.special import expit, log_softmax, softmax
 
 import albert_tf
 from albert_tf import cli
+from albert_tf.conversion.compress import compress
 from albert_tf.errors import InputError
 from albert_tf.finetuning.distill import (
     Distillation,
@@ -128,7 +129,11 @@ def test_what_no_student_can_learn_is_refused(teacher_of, task_teacher, taught, 
     for changes, named in (
         ({"vocabulary": other}, "is not the vocabulary of"),
         ({"lowercase": False}, "lowercase"),
-        ({"teacher": task_teacher}, "no head for masked tokens"),
+        (
+            {"teacher": task_teacher, "targets": SoftTargets()},
+            "no head for masked tokens: set soft_weight=0, or name a `task`",
+        ),
+        ({"recipe": RECIPE.replace(masked_lm_prob=0.0)}, r"masked_lm_prob=0: .* soft_weight=5.0 needs them"),
         ({"teacher": padded}, "vocab_size=208"),
         ({"config": STUDENT.replace(max_position_embeddings=80)}, "max_position_embeddings=80"),
         ({"recipe": RECIPE.replace(seq_length=80)}, "seq_length=80"),
@@ -137,9 +142,73 @@ def test_what_no_student_can_learn_is_refused(teacher_of, task_teacher, taught, 
         with pytest.raises(InputError, match=named):
             distill(made)
         assert not made.output.exists()
-    for changes in ({"temperature": 0}, {"soft_weight": 0}, {"mlm_weight": -1}, {"cosine_weight": np.inf}):
+    for changes in (
+        {"temperature": 0},
+        {"soft_weight": -1},
+        {"mlm_weight": -1},
+        {"cosine_weight": np.inf},
+        {"soft_weight": 0, "cosine_weight": 0},
+    ):
         with pytest.raises(InputError, match=next(iter(changes))):
             SoftTargets(**changes)
+    with pytest.raises(InputError, match="soft_weight=0"):
+        SoftLabels(soft_weight=0)
+
+
+@pytest.fixture(scope="module")
+def headless(teacher_of):
+    """A small BERT without any head."""
+    return teacher_of(BERT, {"model": "encoder"})
+
+
+def test_of_a_teacher_without_a_head_the_states_of_text_as_it_is_are_learned(
+    headless, words, tiny_corpus, tiny_vocabulary, tmp_path
+):
+    """The first cosine distance is that of both networks on unmasked text, by NumPy."""
+    compress(headless, tmp_path / "albert", embedding_size=16, num_hidden_groups=2)
+    words = [word for word in words if word not in ("--config", str(tmp_path / "student.json"))]
+    words[words.index("--teacher") + 1] = str(headless)
+    words[words.index("--learning_rate") + 1] = "0"
+    assert cli.run([*words, "--init_from", str(tmp_path / "albert")]) == 0
+    recipe = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert {name: recipe[name] for name in ("soft_weight", "mlm_weight", "cosine_weight")} == {
+        "soft_weight": 0, "mlm_weight": 0, "cosine_weight": 1,
+    }  # fmt: skip
+    assert recipe["masked_lm_prob"] == 0
+    student, teacher = albert_tf.load(tmp_path / "run"), albert_tf.load(headless)
+    assert student.config.embedding_size == 16
+    text = albert_tf.pretraining_dataset(
+        [str(tiny_corpus)], tiny_vocabulary, 2, 32,
+        masked_lm_prob=0.0, sentence_objective="none", shuffle=False, repeat=False,
+    )  # fmt: skip
+    distances = []
+    for batch in text:
+        assert not batch["masked_lm_weights"].numpy().any()
+        assert 4 not in batch["input_word_ids"].numpy()  # [MASK]
+        s, t = (model(batch)["sequence_output"].numpy() for model in (student.encoder, teacher))
+        cosine = (s * t).sum(-1) / (np.linalg.norm(s, axis=-1) * np.linalg.norm(t, axis=-1))
+        distances.append(1 - cosine[batch["input_mask"].numpy() == 1])
+    evaluated = [line for line in metrics(tmp_path / "run") if "eval_loss" in line]
+    assert {name for name in evaluated[-1] if name.startswith("eval_")} == {"eval_loss", "eval_cosine_loss"}
+    assert evaluated[-1]["eval_cosine_loss"] == pytest.approx(np.concatenate(distances).mean(), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_a_resumed_student_of_states_alone_ends_with_the_same_weights(headless, taught):
+    recipe = RECIPE.replace(masked_lm_prob=0.0, max_predictions=None)
+    whole, stopped = (taught(teacher=headless, recipe=recipe) for _ in range(2))
+    distill(whole, lambda line: None)
+    with dying_after(3):
+        distill(stopped, lambda line: None)
+    distill(stopped, lambda line: None)
+    np.testing.assert_equal(weights(stopped.output), weights(whole.output))
+
+
+def test_masks_are_asked_for_where_a_loss_needs_them(settings, student, tiny_corpus):
+    with pytest.raises(InputError, match="masked_lm_prob=0"):
+        pretrain(settings(recipe=RECIPE.replace(masked_lm_prob=0.0, max_predictions=None)))
+    with pytest.raises(InputError, match=r"masked_lm_prob=0: .* set masked_lm_prob"):
+        evaluate_run(student, [str(tiny_corpus)], seq_length=32, masked_lm_prob=0.0)
 
 
 @pytest.mark.slow
@@ -179,6 +248,7 @@ def words(tmp_path, teacher, tiny_corpus):
     file.write_text(STUDENT.to_json_string())
     flags = {"teacher": teacher, "config": file, "train": tiny_corpus, "output": tmp_path / "run"}
     flags |= {"eval": tiny_corpus, "steps": 2, "warmup_steps": 1, "batch_size": 2, "seq_length": 32}
+    flags |= {"learning_rate": 5e-4}
     return ["distill", *(str(word) for name, value in flags.items() for word in (f"--{name}", value))]
 
 

@@ -29,6 +29,9 @@ START_POSITIONS = "start_positions"  # int32 [B], the token that the answer star
 END_POSITIONS = "end_positions"  # int32 [B], the token that it ends with, 0 where there is none
 IS_IMPOSSIBLE = "is_impossible"  # int32 [B], 1 where there is no answer in these tokens
 WEIGHTS = "weights"  # float32 [B], of each row in the loss; 1 where there is none
+SOFT_WEIGHTS = (
+    "soft_weights"  # float32 [B], of each row in the loss against a teacher; as WEIGHTS if there is none
+)
 ROWS = "rows"  # int32 [B], the number of the example in its data; -1 where there is none
 
 # Each sentence objective and the name of its labels, int32 [B]: 0 in order (or the true next segment),

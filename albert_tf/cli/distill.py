@@ -27,7 +27,17 @@ DEFAULT_STUDENT_RECIPE = "distilbert_base_uncased"
 _TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
 _TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
 _TASK_FLAGS = (
-    *("data", "text", "text_pair", "label", "threshold", "freeze", "num_hidden_layers", "doc_stride"),
+    *(
+        "unlabelled",
+        "data",
+        "text",
+        "text_pair",
+        "label",
+        "threshold",
+        "freeze",
+        "num_hidden_layers",
+        "doc_stride",
+    ),
     *shared.field_names(EvaluationSettings),
 )
 
@@ -57,6 +67,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="TASK",
         help="task of the teacher; --config, --init_from or --num_hidden_layers is the student",
     )
+    texts = "texts that the teacher alone labels: tables as of predict, or .txt with blank lines between"
+    shared.paths_flag(of_task, "--unlabelled", texts, required=False)
     finetune.data_flags(of_task)
     shared.field_flags(of_task, SoftLabels, but=shared.field_names(SoftTargets))
     shared.field_flags(of_task, FinetuningRecipe, finetune.OWN, but=shared.field_names(PretrainingRecipe))
@@ -117,5 +129,10 @@ def _finetune(flags: argparse.Namespace) -> None:
         from albert_tf.finetuning.distill import TaskDistillation, distill_task
     targets = SoftLabels(**shared.provided(flags, SoftLabels))
     distill_task(
-        TaskDistillation(**finetune.provided_settings(flags), teacher=flags.teacher, targets=targets)
+        TaskDistillation(
+            **finetune.provided_settings(flags),
+            teacher=flags.teacher,
+            unlabelled=flags.unlabelled,
+            targets=targets,
+        )
     )

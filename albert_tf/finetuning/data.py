@@ -7,13 +7,15 @@ import copy
 import dataclasses
 import functools
 import hashlib
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import FIRST, WEIGHTS
+from albert_tf.constants import FIRST, SOFT_WEIGHTS, WEIGHTS
 from albert_tf.conversion.init_from import InitFrom
 from albert_tf.data.dataset import from_data_service
 from albert_tf.errors import InputError, check_choice
@@ -27,12 +29,20 @@ from albert_tf.runs.run_directory import CHOSEN, VOCABULARY_KEY, RunContents, Ru
 from albert_tf.settings import flatten_record
 from albert_tf.tasks.batches import batches_per_epoch, task_batches
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TokenizedExamples, same_label
+from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TextRecord, TokenizedExamples, same_label
 from albert_tf.tasks.formats import DEV, TRAIN, Records
 from albert_tf.tasks.losses import exits_loss_sum
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import Examples, FinetuningTask, TaskConfig
-from albert_tf.text.files import Paths, path_list
+from albert_tf.text.files import (
+    GZIP_SUFFIX,
+    Paths,
+    check_text_files,
+    input_files,
+    open_decompressed,
+    path_list,
+)
+from albert_tf.text.lines import is_blank, split_lines
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.distribution import DistributedBatches, distribute_batches
@@ -141,6 +151,37 @@ def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, 
     return quotas
 
 
+def read_unlabelled(task: TaskSpec, files: Paths, columns: Columns | None) -> list[Any]:
+    """Records without labels: of a .txt file its documents, of others what `predict` reads.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      InputError: a line is not of the task, or there is no text.
+    """
+    records = list[Any]()
+    for file in input_files(files):
+        is_text = file.removesuffix(GZIP_SUFFIX).endswith(".txt")
+        records += text_documents(file) if is_text else task.format.read(file, False, columns)
+    if not records:
+        raise InputError(f"unlabelled={', '.join(path_list(files))} holds no text: name other files")
+    return records
+
+
+def text_documents(file: str) -> list[TextRecord]:
+    """The documents of a text file, each a text; blank lines stand between them."""
+    check_text_files([file])
+    records = list[TextRecord]()
+    with Path(file).open("rb") as stored, open_decompressed(file, stored) as stream:
+        line = 1
+        for blank, group in itertools.groupby(split_lines(stream), is_blank):
+            lines = list(group)
+            if not blank:
+                text = b" ".join(part.strip() for part in lines).decode()
+                records.append(TextRecord(file, line, str(len(records)), text, None, None))
+            line += len(lines)
+    return records
+
+
 class EncodedSplits(NamedTuple):
     """The examples of a task as a model reads them."""
 
@@ -150,6 +191,7 @@ class EncodedSplits(NamedTuple):
     rows: TokenizedExamples  # to train on
     dev: Mapping[str, Examples]  # to evaluate on, by the name of their set
     vocabulary: str  # its SHA-256
+    unlabelled: int = 0  # texts that a teacher alone labels
 
     def record(self) -> dict[str, Any]:
         """The entries of recipe.json, which a resumed run must find again, wherever the data lies."""
@@ -168,7 +210,10 @@ class EncodedSplits(NamedTuple):
     def note(self) -> str:
         """What a run says of its examples as it begins."""
         examples, held_out = len(self.sets.train), self.sets.held_out
-        windows = f" in {len(self.rows)} windows" if len(self.rows) > examples else ""
+        is_cut = len(self.rows) > examples + self.unlabelled
+        windows = f" in {len(self.rows)} windows" if is_cut else ""
+        if self.unlabelled:
+            windows = f" and {self.unlabelled} without labels{windows}"
         return f"; {examples} examples{windows}" + (f"; held out: {held_out}" if held_out else "")
 
     def training_batches(
@@ -190,26 +235,34 @@ def encode_splits(
     sets: Splits,
     start: InitFrom,
     sample_weight: Sequence[float] | None = None,
+    unlabelled: Records = (),
 ) -> EncodedSplits:
     """The examples of a task, tokenised for a model with these entries of task.json.
 
-    `sample_weight` is that of `Finetuning`.
+    `sample_weight` is that of `Finetuning`. What is unlabelled is read with any label, which weighs nothing.
     """
     kind, tokenizer = task.kind(entries), open_tokenizer(start.vocabulary, **start.tokenizer)
-    examples = kind.encode(sets.train, tokenizer, True)
-    rows = examples.rows if sample_weight is None else _weighted(examples, sample_weight)
+    train = [*sets.train, *(record._replace(label=sets.train[0].label) for record in unlabelled)]
+    examples = kind.encode(train, tokenizer, True)
+    rows = examples.rows
+    if sample_weight is not None or unlabelled:
+        weights = [sample_weight[int(x.id)] for x in sets.train] if sample_weight else [1.0] * len(sets.train)
+        rows = _weighted(examples, WEIGHTS, weights + [0.0] * len(unlabelled))
+        if unlabelled:
+            soft = _weighted(examples, SOFT_WEIGHTS, weights + [1.0] * len(unlabelled))
+            rows = dataclasses.replace(rows, features={**soft.features, **rows.features})
     has_loss = kind.has_evaluation_loss
     dev = {name: kind.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
-    return EncodedSplits(task, kind, sets, rows, dev, tokenizer.vocabulary.fingerprint)
+    fingerprint = tokenizer.vocabulary.fingerprint
+    return EncodedSplits(task, kind, sets, rows, dev, fingerprint, len(unlabelled))
 
 
-def _weighted(examples: Examples, sample_weight: Sequence[float]) -> TokenizedExamples:
-    """Rows whose weights in the loss are those of their records, of a window its share of it."""
-    weights = np.array([sample_weight[int(record.id)] for record in examples.records], np.float32)
-    rows = examples.rows
+def _weighted(examples: Examples, name: str, of_records: Sequence[float]) -> TokenizedExamples:
+    """Rows with weights, by a name, that are those of their records, of a window its share of it."""
+    weights, rows = np.array(of_records, np.float32), examples.rows
     if examples.places is not None:
         weights = weights[examples.places] * rows.features[WEIGHTS]
-    return dataclasses.replace(rows, features={**rows.features, WEIGHTS: weights})
+    return dataclasses.replace(rows, features={**rows.features, name: weights})
 
 
 def digests(sets: Mapping[str, Records]) -> dict[str, str]:
@@ -257,7 +310,7 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
     )
     recipe = settings.complete_recipe(recipe, sets.train)
     entries = settings.task_entries(recipe, sets.labelled, run)
-    data = encode_splits(task, entries, sets, start, settings.sample_weight)
+    data = encode_splits(task, entries, sets, start, settings.sample_weight, settings.unlabelled_records())
     recipe = settings.in_steps(recipe, len(data.rows), run)
     record = {**flatten_record(recipe), **settings.record(run), **data.record()}
     if run.is_begun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
@@ -13,9 +13,10 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.config import AlbertConfig
-from albert_tf.constants import INPUT_MASK, MLM_WEIGHTS, Tensors
+from albert_tf.constants import INPUT_MASK, MLM_WEIGHTS, SOFT_WEIGHTS, WEIGHTS, Tensors
 from albert_tf.conversion.init_from import resolve_run
 from albert_tf.errors import InputError, check_range
+from albert_tf.finetuning.data import read_unlabelled
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import run_task
 from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
@@ -30,9 +31,11 @@ from albert_tf.runs.run_directory import RunDirectory, provenance_record
 from albert_tf.runs.warm_start import config_differences
 from albert_tf.settings import flatten_record
 from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.formats import Records
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.task import FinetuningTask
+from albert_tf.text.files import Paths, path_list
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.stages import is_fused
@@ -119,7 +122,11 @@ def task_loss_sums(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) 
     own, (labels,) = kind.objective(), kind.losses.values()
     soft = functools.partial(SOFT_LABELS[type(kind)], temperature=targets.temperature)
     factors = {"soft": targets.soft_weight, **dict.fromkeys(own.names, targets.label_weight)}
-    return _with_terms(own, teacher, {"soft": TeacherLoss("logits", soft, labels.weights)}, factors)
+
+    def weights(batch: Tensors) -> tf.Tensor:
+        return labels.weights({**batch, WEIGHTS: batch[SOFT_WEIGHTS]} if SOFT_WEIGHTS in batch else batch)
+
+    return _with_terms(own, teacher, {"soft": TeacherLoss("logits", soft, weights)}, factors)
 
 
 def _with_terms(
@@ -200,13 +207,24 @@ class TaskDistillation(Finetuning):
 
     Args:
       teacher: a run that is fine-tuned for the same task.
+      unlabelled: files or globs of texts that the teacher alone labels, besides those of `train`: tables as
+        `predict` reads them, or text files with blank lines between the texts.
       targets: the weights of the losses.
     """
+
+    CHANGEABLE: ClassVar[Collection[str]] = (*Finetuning.CHANGEABLE, "unlabelled")
 
     learns_exits: ClassVar[bool] = False
 
     teacher: PathLike
+    unlabelled: Paths | None = None
     targets: SoftLabels = dataclasses.field(default_factory=SoftLabels)
+
+    def unlabelled_records(self) -> Records:
+        """The records of `unlabelled`."""
+        if self.unlabelled is None:
+            return ()
+        return read_unlabelled(self.entry, self.unlabelled, self.columns)
 
     def _check_start(self) -> None:
         if self.init_from is None and self.config is None and self.num_hidden_layers is None:
@@ -293,6 +311,9 @@ def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> 
     config = config.replace(vocab_size=teacher.config.vocab_size)
     settings = _with_teacher(settings, teacher, config, seq_length, report)
     settings = dataclasses.replace(settings, vocabulary=vocabulary, tokenizer=teacher.tokenizer)
+    if settings.unlabelled is not None:
+        paths = path_list(settings.unlabelled)
+        settings = dataclasses.replace(settings, entries={**settings.entries, "unlabelled": paths})
 
     def objective(kind: FinetuningTask) -> LossFn:
         return task_loss_sums(kind, read_teacher(teacher, settings.execution, kind.labels), settings.targets)

@@ -211,6 +211,10 @@ class Finetuning(RunSettings):
         defaults = {"log_every": min(every, 100), "eval_every": every, "checkpoint_every": every}
         return LoopSettings(**{**defaults, **self.loop})
 
+    def unlabelled_records(self) -> Records:
+        """Records that a teacher alone labels."""
+        return ()
+
     def output_run(self) -> RunDirectory:
         """The run directory `output`, whether or not it is there.
 

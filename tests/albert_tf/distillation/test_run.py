@@ -267,6 +267,7 @@ def test_mistakes_end_in_one_line(words, teacher, task_teacher, table, tmp_path,
     for line, named in (
         ([*words, "--epochs", "2"], "--epochs: of no use"),
         ([*words, "--label_weight", "2"], "--label_weight: of no use"),
+        ([*words, "--unlabelled", table], "--unlabelled: of no use"),
         ([*words, "--temperature", "0"], "temperature=0"),
         (["distill", "--teacher", teacher, "--output", tmp_path / "run"], "--config"),
         ([*of_task, *data], "--config"),

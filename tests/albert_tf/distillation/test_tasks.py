@@ -1,14 +1,17 @@
 """Fine-tuning with a teacher: where the student begins, how it goes on, what is refused."""
 
 import dataclasses
+import gzip
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning import finetune as finetuning
+from albert_tf.finetuning.data import text_documents
 from albert_tf.finetuning.distill import distill, distill_task, read_teacher
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.finetune import finetune
@@ -18,7 +21,7 @@ from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import TABLE, Columns
 from albert_tf.training.compute_settings import ComputeConfig
 from tests.albert_tf.distillation.runs import BERT, STUDENT
-from tests.albert_tf.finetuning.runs import RECIPE
+from tests.albert_tf.finetuning.runs import RECIPE, ROWS, SENTENCES
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.albert_tf.training.toy import dying_after
 
@@ -125,3 +128,78 @@ def test_a_student_reads_long_texts_in_windows(task_taught):
     assert (task["long"], task["doc_stride"], task["window_pooling"]) == ("windows", 7, "max")
     soft = [line["soft_loss"] for line in metrics(made.output) if "soft_loss" in line]
     assert np.isfinite(soft).all() and len(soft) == 1
+
+
+@pytest.fixture(scope="module")
+def unlabelled(tmp_path_factory):
+    """Seven texts in a text file and a table, whose labels are of no interest."""
+    folder = tmp_path_factory.mktemp("unlabelled")
+    (folder / "texts.txt").write_text("\n\n".join(SENTENCES[:4]))
+    rows = [{"text": text, "kind": "whatever"} for text in SENTENCES[4:7]]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return [folder / "texts.txt", folder / "rows.jsonl"]
+
+
+def probabilities(run, texts, labels):
+    """Of each label, float64 [texts, labels]."""
+    answers = albert_tf.pipeline(run)(texts, top_k=len(labels))
+    found = [{answer["label"]: answer["score"] for answer in of_text} for of_text in answers]
+    return np.array([[scores[label] for label in labels] for scores in found], np.float64)
+
+
+def test_the_teacher_alone_labels_what_is_unlabelled(task_teacher, task_taught, unlabelled):
+    """The losses of an epoch of weights that stay: NumPy's means, over all and over labelled texts."""
+    still = {"learning_rate": 0.0, "dropout": 0.0, "classifier_dropout": 0.0, "warmup_steps": 0}
+    steps = -(-(len(ROWS) + 7) // RECIPE["batch_size"])
+    made = task_taught(
+        unlabelled=unlabelled, recipe={**RECIPE, **still, "steps": steps},
+        loop={"log_every": steps, "eval_every": steps, "checkpoint_every": steps},
+    )  # fmt: skip
+    distill_task(made)
+    labels = RunDirectory(task_teacher).task["labels"]
+    texts = [row["text"] for row in ROWS]
+    teacher, student = (
+        probabilities(run, texts + SENTENCES[:7], labels) for run in (task_teacher, made.output)
+    )
+    p, q = (np.sqrt(x) / np.sqrt(x).sum(axis=1, keepdims=True) for x in (teacher, student))  # T = 2
+    own = student[np.arange(len(ROWS)), [labels.index(row["kind"]) for row in ROWS]]
+    (line,) = (line for line in metrics(made.output) if "loss" in line)
+    assert line["soft_loss"] == pytest.approx(4 * (p * np.log(p / q)).sum(axis=1).mean(), rel=1e-3)
+    assert line["label_loss"] == pytest.approx(-np.log(own).mean(), rel=1e-3)
+    recipe = json.loads((made.output / "recipe.json").read_text())
+    assert recipe["unlabelled"] == [str(file) for file in unlabelled]
+    assert recipe["examples"] == len(ROWS) + 7
+
+
+@pytest.mark.slow
+def test_a_student_of_unlabelled_texts_goes_on_as_if_nothing_had_been(task_taught, unlabelled):
+    whole, stopped = (task_taught(unlabelled=unlabelled) for _ in range(2))
+    distill_task(whole, lambda line: None)
+    with dying_after(3):
+        distill_task(stopped, lambda line: None)
+    with pytest.raises(InputError, match="other examples"):
+        distill_task(dataclasses.replace(stopped, unlabelled=unlabelled[:1]), lambda line: None)
+    distill_task(stopped, lambda line: None)
+    np.testing.assert_equal(weights(stopped.output), weights(whole.output))
+
+
+def test_texts_between_blank_lines(tmp_path):
+    file = tmp_path / "texts.txt.gz"
+    file.write_bytes(gzip.compress("\na\r\n b \r\u3000\n\nc\n".encode()))
+    records = text_documents(str(file))
+    assert [(record.line, record.text) for record in records] == [(2, "a b"), (6, "c")]
+
+
+def test_what_holds_no_text_is_refused(task_taught, tmp_path):
+    for name, content, message in (
+        ("empty.txt", b"\n\n", "unlabelled=.*empty.txt holds no text"),
+        ("latin.txt", b"caf\xe9", "UTF-8"),
+        ("rows.csv", b"other\na\n", "text"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        made = task_taught(unlabelled=tmp_path / name)
+        with pytest.raises(InputError, match=message):
+            distill_task(made)
+        assert not made.output.exists()
+    with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
+        distill_task(task_taught(unlabelled=tmp_path / "missing.txt"))

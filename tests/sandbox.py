@@ -60,6 +60,8 @@ def write_sandbox(folder: Path, vocabulary: Path) -> None:
     config = TINY.replace(max_position_embeddings=128)  # as many as the demo's network has
     (folder / "tiny.json").write_text(config.to_json_string(), "utf-8")
     albert_tf.save(albert_tf.AlbertPretrainer(config), folder / "run", vocabulary=vocabulary)
+    bert = config.replace(embedding_size=config.hidden_size, sharing="none")
+    albert_tf.save(albert_tf.AlbertEncoder(bert), folder / "bert", vocabulary=vocabulary)
     classifier = albert_tf.AlbertClassifier(config, num_labels=2)
     columns = {"text": "review", "label": "verdict"}
     task = {"task": "classification", "labels": ["bad", "good"], "seq_length": 32, "columns": columns}

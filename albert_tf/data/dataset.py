@@ -159,7 +159,7 @@ def example_batches(
     cached = maker.blocks(source.blocks(part)).cache() if cache else None
 
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
-        if not cache:
+        if epochs > 1 and not cache:  # a single one ends
             documents = corpus_documents(source.files, source.read, part)
             with tf.control_dependencies([check_documents_left(documents, source.files)]):
                 epoch = tf.identity(epoch)

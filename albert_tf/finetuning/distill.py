@@ -23,7 +23,6 @@ from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.io import PathLike
 from albert_tf.models.loss_sums import LossFn, LossSum
-from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.pretraining.pretraining_settings import Pretraining
 from albert_tf.runs.load_save import check_finite, load
@@ -156,7 +155,9 @@ def _with_terms(
     return LossFn((*kept, *added), terms, weights, factors)
 
 
-def read_teacher(run: RunDirectory, execution: ComputeConfig, labels: Sequence[str] = ()) -> Teacher:
+def read_teacher(
+    run: RunDirectory, execution: ComputeConfig, labels: Sequence[str] = (), *, states_alone: bool = False
+) -> Teacher:
     """The network of a run as a function from a batch to its outputs, which no gradient goes through.
 
     Neither trainer nor checkpoint knows its variables: the losses alone call it.
@@ -166,6 +167,7 @@ def read_teacher(run: RunDirectory, execution: ComputeConfig, labels: Sequence[s
       execution: of the student's training, whose precision is the teacher's, too; it is made under the
         strategy that is current.
       labels: of the student, in whose order the `logits` are returned; none: in the teacher's own.
+      states_alone: True for the outputs of its encoder, without a head, which may want inputs of its own.
     Raises:
       InputError: the teacher has other labels, or its weights are non-finite.
     """
@@ -176,8 +178,7 @@ def read_teacher(run: RunDirectory, execution: ComputeConfig, labels: Sequence[s
     model = load(run, dtype=execution.policy, fused=is_fused(execution))
     check_finite(model, run)
 
-    # A head that is not asked for may want inputs of its own.
-    network = model if labels or isinstance(model, AlbertPretrainer) else getattr(model, "encoder", model)
+    network = getattr(model, "encoder", model) if states_alone else model
 
     def teacher(batch: Tensors) -> dict[str, tf.Tensor]:
         outputs = network(batch, training=False)
@@ -281,7 +282,8 @@ def distill(settings: Distillation, report: LogLine = logging.info) -> None:
         )
     settings = dataclasses.replace(settings, targets=targets)
     settings = _with_teacher(settings, teacher, config, settings.recipe.examples.seq_length, report)
-    taught_by = functools.cache(lambda: read_teacher(teacher, settings.execution))
+    headless = not _has_masked_head(teacher)
+    taught_by = functools.cache(lambda: read_teacher(teacher, settings.execution, states_alone=headless))
     pretrain(settings, report, lambda own: pretraining_loss_sums(own, taught_by(), targets))
 
 

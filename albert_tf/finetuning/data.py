@@ -161,13 +161,13 @@ def read_unlabelled(task: TaskSpec, files: Paths, columns: Columns | None) -> li
     records = list[Any]()
     for file in input_files(files):
         is_text = file.removesuffix(GZIP_SUFFIX).endswith(".txt")
-        records += text_documents(file) if is_text else task.format.read(file, False, columns)
+        records += texts_between_blank_lines(file) if is_text else task.format.read(file, False, columns)
     if not records:
         raise InputError(f"unlabelled={', '.join(path_list(files))} holds no text: name other files")
     return records
 
 
-def text_documents(file: str) -> list[TextRecord]:
+def texts_between_blank_lines(file: str) -> list[TextRecord]:
     """The documents of a text file, each a text; blank lines stand between them."""
     check_text_files([file])
     records = list[TextRecord]()
@@ -246,7 +246,11 @@ def encode_splits(
     examples = kind.encode(train, tokenizer, True)
     rows = examples.rows
     if sample_weight is not None or unlabelled:
-        weights = [sample_weight[int(x.id)] for x in sets.train] if sample_weight else [1.0] * len(sets.train)
+        weights = (
+            [sample_weight[int(x.id)] for x in sets.train]
+            if sample_weight is not None
+            else [1.0] * len(sets.train)
+        )
         rows = _weighted(examples, WEIGHTS, weights + [0.0] * len(unlabelled))
         if unlabelled:
             soft = _weighted(examples, SOFT_WEIGHTS, weights + [1.0] * len(unlabelled))

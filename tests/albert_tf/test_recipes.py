@@ -62,7 +62,7 @@ def test_every_preset_has_a_recipe():
         {"clip_norm": 0.0},
         {"epsilon": 0.0},
         {"beta_2": 1.0},
-        {"masked_lm_prob": 0.0},
+        {"masked_lm_prob": -0.1},
         {"seq_length": "512"},
         {"max_predictions": 513},
         {"whole_word": 1},

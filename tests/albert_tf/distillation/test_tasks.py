@@ -11,7 +11,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning import finetune as finetuning
-from albert_tf.finetuning.data import text_documents
+from albert_tf.finetuning.data import texts_between_blank_lines
 from albert_tf.finetuning.distill import distill, distill_task, read_teacher
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.finetune import finetune
@@ -186,7 +186,7 @@ def test_a_student_of_unlabelled_texts_goes_on_as_if_nothing_had_been(task_taugh
 def test_texts_between_blank_lines(tmp_path):
     file = tmp_path / "texts.txt.gz"
     file.write_bytes(gzip.compress("\na\r\n b \r\u3000\n\nc\n".encode()))
-    records = text_documents(str(file))
+    records = texts_between_blank_lines(str(file))
     assert [(record.line, record.text) for record in records] == [(2, "a b"), (6, "c")]
 
 

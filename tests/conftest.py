@@ -88,6 +88,18 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
+def interop_python() -> Path:
+    """The interpreter of the environment with PyTorch, transformers and other runtimes."""
+    python = Path(__file__).resolve().parents[1] / ".venv-interop/bin/python"
+    if not python.exists():
+        reason = f"{python} is missing: `make test-slow` makes it from requirements-interop.txt"
+        if os.environ.get("ALBERT_TF_REQUIRE_SHARED") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return python
+
+
+@pytest.fixture(scope="session")
 def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
     """Writes a folder by a function, once for all processes of pytest-xdist; they only read it."""
     place = tmp_path_factory.getbasetemp()

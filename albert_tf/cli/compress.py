@@ -17,12 +17,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, help="directory to write, a new or an empty one")
     add("--embedding_size", type=int, default=128, help="width of the embeddings, E (%(default)s)")
     add("--num_hidden_groups", type=int, default=1, help="groups of layers that share a block (%(default)s)")
-    add(
-        "--blocks",
-        choices=("mean", "first", "middle", "last"),
-        default="mean",
-        help="what a group's block begins as, of those of its layers (%(default)s)",
-    )
+    of_layers = "a group's block begins as the mean of those of its layers, or as the first, middle or last"
+    add("--blocks", default="mean", help=f"{of_layers} (%(default)s)")
     add("--step", type=int, help=shared.STEP_HELP)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,11 +12,11 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.io import PathLike, check_new
-from albert_tf.models.sharing import sharing_plan
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.load_save import check_finite, save
-from albert_tf.runs.run_directory import open_run
+from albert_tf.runs.run_directory import RunDirectory, open_run
 from albert_tf.runs.variable_names import variable_names
+from albert_tf.runs.warm_start import block_origins, block_scope
 
 # What the blocks of a group begin as, of the values in its layers, [layers, ...].
 BLOCKS: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
@@ -25,7 +26,7 @@ BLOCKS: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
     "last": lambda values: values[-1],
 }
 
-_TABLES = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+_TABLES = tuple(f"embeddings/{x}_embeddings" for x in ("word", "position", "token_type"))
 _NORM = "embeddings/LayerNorm"
 _PROJECTION = "encoder/embedding_hidden_mapping_in"
 
@@ -93,25 +94,6 @@ def _relative_error(table: np.ndarray, approximation: np.ndarray) -> float:
     return float(np.linalg.norm(table - approximation) / norm) if norm else 0.0
 
 
-def group_origins(source: AlbertConfig, config: AlbertConfig) -> dict[str, list[str]]:
-    """The scopes of blocks in a network that each block of another stands for, in the order of the layers.
-
-    >>> bert = AlbertConfig(num_hidden_layers=4, sharing="none")
-    >>> origins = group_origins(bert, bert.replace(sharing="all", num_hidden_groups=2))
-    >>> [scope.split("/")[2] for scope in origins["encoder/transformer/group_1/inner_group_0/ffn_1"]]
-    ['group_2', 'group_3']
-    """
-    origins: dict[str, list[str]] = {}
-    for there, here in zip(sharing_plan(source), sharing_plan(config), strict=True):
-        for old, new, parts in (
-            (there.attention, here.attention, ("attention_1", "LayerNorm")),
-            (there.feed_forward, here.feed_forward, ("ffn_1", "LayerNorm_1")),
-        ):
-            for part in parts:
-                origins.setdefault(f"{new.scope()}/{part}", []).append(f"{old.scope()}/{part}")
-    return origins
-
-
 def compress(
     run: PathLike,
     output: PathLike,
@@ -144,61 +126,62 @@ def compress(
     check_new(Path(output))
     check_choice("blocks", blocks, BLOCKS)
     source = open_run(run)
-    old = source.config
-    if old.has_projection or old.embedding_size != old.hidden_size:
-        raise InputError(
-            f"{source} has factorised embeddings, embedding_size={old.embedding_size}: name a BERT or RoBERTa"
-        )
-    if old.sharing != "none" and old.num_hidden_groups < old.num_hidden_layers:
+    config = _compressed_config(source, embedding_size, num_hidden_groups)
+    values, errors = _first_values(source, config, blocks, step)
+    model = build_model(config, source.task, values.get)
+    check_finite(model, source, step)
+    recipe = {"compressed_from": str(run), "blocks": blocks, "command": command, "relative_errors": errors}
+    save(model, output, source.vocabulary, tokenizer=source.tokenizer, recipe=recipe, task=source.task)
+    return Compressed(
+        parameters=(sum(map(math.prod, source.shapes.values())), model.count_params()),
+        errors=errors,
+        fresh=tuple(x.ours for x in variable_names(config, source.task) if x.ours not in values),
+    )
+
+
+def _compressed_config(source: RunDirectory, embedding_size: int, num_hidden_groups: int) -> AlbertConfig:
+    """The network that a run's becomes; an InputError if it cannot."""
+    config = source.config
+    if config.has_projection or config.embedding_size != config.hidden_size:
+        size = f"embedding_size={config.embedding_size}"
+        raise InputError(f"{source} has factorised embeddings, {size}: name a BERT or RoBERTa")
+    if config.sharing != "none" and config.num_hidden_groups < config.num_hidden_layers:
         raise InputError(f"{source} has layers that share blocks already: name a BERT or RoBERTa")
-    check_range("embedding_size", embedding_size, at_least=2, below=old.hidden_size)
-    check_range("num_hidden_groups", num_hidden_groups, at_least=1, at_most=old.num_hidden_layers)
-    config = old.replace(
+    check_range("embedding_size", embedding_size, at_least=2, below=config.hidden_size)
+    check_range("num_hidden_groups", num_hidden_groups, at_least=1, at_most=config.num_hidden_layers)
+    return config.replace(
         embedding_size=embedding_size,
         num_hidden_groups=num_hidden_groups,
         sharing="all",
         project_embeddings=None,
     )
-    variables = source.variables(step)
+
+
+def _first_values(
+    source: RunDirectory, config: AlbertConfig, blocks: str, step: int | None
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+    """The values of all variables but those that begin at random, by name, and the tables' errors."""
+    variables, shapes = source.variables(step), source.shapes
 
     def read(name: str) -> np.ndarray:
         value = variables(name)
         assert value is not None
         return value
 
-    names = [name for name in _TABLES if f"embeddings/{name}" in source.shapes]
-    factors = factorise_embeddings(
-        {name: read(f"embeddings/{name}") for name in names}, read(f"{_NORM}/gamma"), embedding_size
-    )
+    tables = {name: read(name) for name in _TABLES if name in shapes}
+    factors = factorise_embeddings(tables, read(f"{_NORM}/gamma"), config.embedding_size)
     values = {
-        **{f"embeddings/{name}": table for name, table in factors.tables.items()},
-        f"{_NORM}/gamma": np.ones(embedding_size, np.float32),
-        f"{_NORM}/beta": np.zeros(embedding_size, np.float32),
+        **factors.tables,
+        f"{_NORM}/gamma": np.ones(config.embedding_size, np.float32),
+        f"{_NORM}/beta": np.zeros(config.embedding_size, np.float32),
         f"{_PROJECTION}/kernel": factors.kernel,
         f"{_PROJECTION}/bias": read(f"{_NORM}/beta"),
     }
-    origins = group_origins(old, config)
-    shapes = {names.ours: names.shape for names in variable_names(config, source.task)}
-
-    for name, shape in shapes.items():
-        scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
+    origins = block_origins(source.config, config)
+    for name, shape in ((x.ours, x.shape) for x in variable_names(config, source.task)):
+        scope = block_scope(name)
         if scope in origins:
             values[name] = BLOCKS[blocks]([read(x + name.removeprefix(scope)) for x in origins[scope]])
-        elif name not in values and source.shapes.get(name) == shape:
+        elif name not in values and shapes.get(name) == shape:
             values[name] = read(name)
-    model = build_model(config, source.task, values.get)
-    check_finite(model, source, step)
-    recipe = {
-        **{"compressed_from": str(run), "blocks": blocks, "command": command},
-        "relative_errors": factors.errors,
-    }
-    save(model, output, source.vocabulary, tokenizer=source.tokenizer, recipe=recipe, task=source.task)
-    return Compressed(
-        parameters=(_count(source.shapes), _count(shapes)),
-        errors=factors.errors,
-        fresh=tuple(name for name in shapes if name not in values),
-    )
-
-
-def _count(shapes: Mapping[str, Sequence[int]]) -> int:
-    return sum(int(np.prod(shape)) for shape in shapes.values())
+    return values, {name.removeprefix("embeddings/"): error for name, error in factors.errors.items()}

@@ -7,9 +7,7 @@ import copy
 import dataclasses
 import functools
 import hashlib
-import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +16,7 @@ import tensorflow as tf
 from albert_tf.constants import FIRST, SOFT_WEIGHTS, WEIGHTS
 from albert_tf.conversion.init_from import InitFrom
 from albert_tf.data.dataset import from_data_service
+from albert_tf.data.documents import text_documents
 from albert_tf.errors import InputError, check_choice
 from albert_tf.finetuning.finetuned_model import lengths_to_compile
 from albert_tf.finetuning.finetuning_recipes import EvaluationSettings, FinetuningRecipe
@@ -39,10 +38,8 @@ from albert_tf.text.files import (
     Paths,
     check_text_files,
     input_files,
-    open_decompressed,
     path_list,
 )
-from albert_tf.text.lines import is_blank, split_lines
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.distribution import DistributedBatches, distribute_batches
@@ -161,25 +158,17 @@ def read_unlabelled(task: TaskSpec, files: Paths, columns: Columns | None) -> li
     records = list[Any]()
     for file in input_files(files):
         is_text = file.removesuffix(GZIP_SUFFIX).endswith(".txt")
-        records += texts_between_blank_lines(file) if is_text else task.format.read(file, False, columns)
+        records += _documents_of(file) if is_text else task.format.read(file, False, columns)
     if not records:
         raise InputError(f"unlabelled={', '.join(path_list(files))} holds no text: name other files")
     return records
 
 
-def texts_between_blank_lines(file: str) -> list[TextRecord]:
-    """The documents of a text file, each a text; blank lines stand between them."""
+def _documents_of(file: str) -> list[TextRecord]:
+    """The documents of a text file, each a text; their numbers stand for lines."""
     check_text_files([file])
-    records = list[TextRecord]()
-    with Path(file).open("rb") as stored, open_decompressed(file, stored) as stream:
-        line = 1
-        for blank, group in itertools.groupby(split_lines(stream), is_blank):
-            lines = list(group)
-            if not blank:
-                text = b" ".join(part.strip() for part in lines).decode()
-                records.append(TextRecord(file, line, str(len(records)), text, None, None))
-            line += len(lines)
-    return records
+    texts = (text.numpy().decode().replace("\n", " ") for text, _ in text_documents(file))
+    return [TextRecord(file, line, str(line - 1), text, None, None) for line, text in enumerate(texts, 1)]
 
 
 class EncodedSplits(NamedTuple):

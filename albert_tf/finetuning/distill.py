@@ -112,8 +112,7 @@ def pretraining_loss_sums(own: LossFn, teacher: Teacher, targets: SoftTargets) -
             "sequence_output", cosine_distance, lambda batch: tf.cast(batch[INPUT_MASK], tf.float32)
         )
     factors = {"mlm": targets.mlm_weight, "soft": targets.soft_weight, "cosine": targets.cosine_weight}
-    kept = [name for name in own.names if factors.get(name, 1)]
-    return _with_terms(own, teacher, added, factors, kept)
+    return _with_terms(own, teacher, added, factors)
 
 
 def task_loss_sums(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
@@ -129,14 +128,10 @@ def task_loss_sums(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) 
 
 
 def _with_terms(
-    own: LossFn,
-    teacher: Teacher,
-    added: Mapping[str, TeacherLoss],
-    factors: Mapping[str, float],
-    kept: Sequence[str] | None = None,
+    own: LossFn, teacher: Teacher, added: Mapping[str, TeacherLoss], factors: Mapping[str, float]
 ) -> LossFn:
-    """An objective, or the terms of it that are kept, and further ones; one call of the teacher a batch."""
-    kept = own.names if kept is None else kept
+    """An objective without the terms whose factor is 0, and further ones; one call of the teacher a batch."""
+    kept = [name for name in own.names if factors.get(name, 1)]
 
     def terms(outputs: Tensors, batch: Tensors) -> dict[str, LossSum]:
         taught, own_terms = teacher(batch), own.terms(outputs, batch)

@@ -71,7 +71,7 @@ def _numbered(layers: Sequence[int]) -> str:
 
 def _layers_of(names: Sequence[str], config: AlbertConfig) -> tuple[int, ...]:
     """The layers of a network, from 1, that have variables of these names in a block."""
-    scopes = {"/".join(name.split("/")[:5]) for name in names}
+    scopes = {block_scope(name) for name in names}
     found = {
         index // config.inner_group_num + 1
         for index, (attention, ffn) in enumerate(sharing_plan(config))
@@ -111,11 +111,11 @@ def warm_start_from(
     if wants > has and not extend_positions:
         raise InputError(f"max_position_embeddings={wants}: {run} has {has}, --extend_positions copies them")
     wanted = {names.ours: names.shape for names in variable_names(config, task)}
-    scopes = _scopes(source.config, config)
+    blocks = block_origins(source.config, config)
     origins = {}
     for name in wanted:
-        scope = "/".join(name.split("/")[:5])  # encoder/transformer/group_0/inner_group_0/ffn_1
-        origin = scopes.get(scope, scope) + name.removeprefix(scope)
+        scope = block_scope(name)
+        origin = blocks.get(scope, [scope])[0] + name.removeprefix(scope)
         is_other = name.startswith("pooler/") and source.config.pooler != config.pooler
         if name.startswith("exits/"):  # of each layer
             is_other = source.shapes.get(name) != wanted[name]
@@ -159,15 +159,32 @@ def _is_same(source: Mapping[str, Any], task: Mapping[str, Any], name: str) -> b
     return all(source.get(key) == task.get(key) for key in decisive)
 
 
-def _scopes(source: AlbertConfig, config: AlbertConfig) -> dict[str, str]:
-    """The scope of every block of a network, and of the block of the source that it is copied from."""
+def block_origins(source: AlbertConfig, config: AlbertConfig) -> dict[str, list[str]]:
+    """The scope of every block of a network, and of the blocks of the source in the layers that it is of.
+
+    >>> bert = AlbertConfig(num_hidden_layers=4, sharing="none")
+    >>> origins = block_origins(bert, bert.replace(sharing="all", num_hidden_groups=2))
+    >>> [scope.split("/")[2] for scope in origins["encoder/transformer/group_1/inner_group_0/ffn_1"]]
+    ['group_2', 'group_3']
+    """
     plan, source_plan, inner = sharing_plan(config), sharing_plan(source), config.inner_group_num
-    scopes: dict[str, str] = {}
+    origins: dict[str, list[str]] = {}
     for index, pair in enumerate(plan):
         layer = index // inner * source.num_hidden_layers // config.num_hidden_layers
         origin = source_plan[layer * inner + index % inner]
-        for part in ("attention_1", "LayerNorm"):
-            scopes.setdefault(f"{pair.attention.scope()}/{part}", f"{origin.attention.scope()}/{part}")
-        for part in ("ffn_1", "LayerNorm_1"):
-            scopes.setdefault(f"{pair.feed_forward.scope()}/{part}", f"{origin.feed_forward.scope()}/{part}")
-    return scopes
+        for here, there, parts in (
+            (pair.attention, origin.attention, ("attention_1", "LayerNorm")),
+            (pair.feed_forward, origin.feed_forward, ("ffn_1", "LayerNorm_1")),
+        ):
+            for part in parts:
+                origins.setdefault(f"{here.scope()}/{part}", []).append(f"{there.scope()}/{part}")
+    return origins
+
+
+def block_scope(name: str) -> str:
+    """The part of a variable's name that `block_origins` knows, where it is of a block.
+
+    >>> block_scope("encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/bias")
+    'encoder/transformer/group_0/inner_group_0/ffn_1'
+    """
+    return "/".join(name.split("/")[:5])

@@ -23,7 +23,6 @@ from tests.tiny import CORPUS, TINY
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples/runtimes"
-PYTHON = ROOT / ".venv-interop/bin/python"
 LENGTH = 128
 CONFIG = TINY.replace(max_position_embeddings=LENGTH, hidden_act="gelu_erf")  # BERT's activation
 SCRIPTS = {"openvino": "with_openvino", "onnx": "with_onnxruntime", "litert": "with_litert"}
@@ -69,18 +68,13 @@ def runs(tmp_path_factory, tiny_vocabulary):
 
 
 @pytest.fixture(scope="module")
-def python():
+def python(interop_python):
     """The interpreter with the other runtimes: from a command and where it runs to what it printed."""
-    if not PYTHON.exists():
-        reason = f"{PYTHON} is missing: `make test-slow` makes it from requirements-interop.txt"
-        if os.environ.get("ALBERT_TF_REQUIRE_SHARED") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
 
     def run(words, folder, expected=0):
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         done = subprocess.run(
-            [PYTHON, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+            [interop_python, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == expected, done.stderr
         return done.stdout + done.stderr * (expected != 0)

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +20,6 @@ from tests.tiny import CORPUS, TINY
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
-PYTHON = ROOT / ".venv-interop" / "bin" / "python"
 B, S = 3, 20
 
 BERT = TINY.replace(vocab_size=300, embedding_size=32, sharing="none", hidden_act="gelu_erf")
@@ -85,13 +82,8 @@ def family_vocabularies(folder, corpus):
 
 
 @pytest.fixture(scope="module")
-def exchange(tmp_path_factory, tiny_vocabulary, tiny_corpus):
+def exchange(tmp_path_factory, tiny_vocabulary, tiny_corpus, interop_python):
     """A folder with ours, theirs, and what transformers computed of both; our models; the inputs."""
-    if not PYTHON.exists():
-        reason = f"{PYTHON} is missing: `make test-slow` makes it from requirements-interop.txt"
-        if os.environ.get("ALBERT_TF_REQUIRE_SHARED") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
     folder = tmp_path_factory.mktemp("exchange")
     rng = np.random.default_rng(0)
     mask = np.ones([B, S], np.int32)
@@ -111,7 +103,7 @@ def exchange(tmp_path_factory, tiny_vocabulary, tiny_corpus):
         task = {"multi_label": True} if name == "multi_label" else None
         albert_tf.save(model, folder / "runs" / name, vocabulary, task=task)
         convert("run", "huggingface", folder / "runs" / name, folder / "ours" / name)
-    command = [PYTHON, script.__file__, folder]
+    command = [interop_python, script.__file__, folder]
     subprocess.run(command, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}, timeout=600)
     return folder, models, inputs
 

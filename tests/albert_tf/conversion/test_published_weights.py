@@ -4,7 +4,6 @@ Its package is in the environment of `make test-slow` (requirements-weights.txt)
 """
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -26,15 +25,13 @@ from tests.albert_tf.conversion.published_weights_script import COUNT
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
-PYTHON = ROOT / ".venv-interop" / "bin" / "python"
 SCRIPT = Path(__file__).with_name("published_weights_script.py")
 STS_B = 0.8672  # Spearman on the dev set, as sentence-transformers' own code has it, without training
 
 
-def run_script(folder):
+def run_script(python, folder):
     """Runs transformers on a folder."""
-    done = subprocess.run([PYTHON, SCRIPT, folder], capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run([python, SCRIPT, folder], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -48,16 +45,11 @@ def pairs(shared):
 
 
 @pytest.fixture(scope="module")
-def folder(pairs, tmp_path_factory):
+def folder(pairs, interop_python, tmp_path_factory):
     """What transformers makes of texts, the weights, and the run that is made of them."""
-    if not PYTHON.exists():
-        reason = f"{PYTHON} is missing: `make test-slow` makes it from requirements-interop.txt"
-        if os.environ.get("ALBERT_TF_REQUIRE_SHARED") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
     folder = tmp_path_factory.mktemp("published")
     (folder / "texts.json").write_text(json.dumps(pairs[0][:200]), "utf-8")
-    run_script(folder)
+    run_script(interop_python, folder)
     done = convert("huggingface", "run", folder / "model", folder / "run")
     assert (done.unread, done.fresh) == (["bert.embeddings.position_ids"], [])
     return folder
@@ -78,9 +70,9 @@ def test_ids_states_and_embeddings_are_transformers(folder):
     np.testing.assert_allclose(embed(texts[:COUNT]), theirs["embeddings"], atol=1e-5)
 
 
-def test_back_in_transformers_they_answer_the_same(folder):
+def test_back_in_transformers_they_answer_the_same(folder, interop_python):
     convert("run", "huggingface", folder / "run", folder / "back")
-    run_script(folder)
+    run_script(interop_python, folder)
     before, after = (np.load(folder / f"{name}.npz") for name in ("theirs", "back"))
     for name in before:
         np.testing.assert_allclose(after[name], before[name], atol=1e-6)

@@ -11,12 +11,12 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning import finetune as finetuning
-from albert_tf.finetuning.data import texts_between_blank_lines
+from albert_tf.finetuning.data import read_unlabelled
 from albert_tf.finetuning.distill import distill, distill_task, read_teacher
 from albert_tf.finetuning.evaluation import evaluate_trained
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuning_settings import Finetuning
-from albert_tf.finetuning.task_table import task_entries
+from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import TABLE, Columns
 from albert_tf.training.compute_settings import ComputeConfig
@@ -186,8 +186,8 @@ def test_a_student_of_unlabelled_texts_goes_on_as_if_nothing_had_been(task_taugh
 def test_texts_between_blank_lines(tmp_path):
     file = tmp_path / "texts.txt.gz"
     file.write_bytes(gzip.compress("\na\r\n b \r\u3000\n\nc\n".encode()))
-    records = texts_between_blank_lines(str(file))
-    assert [(record.line, record.text) for record in records] == [(2, "a b"), (6, "c")]
+    records = read_unlabelled(TASK_SPECS["classification"], file, None)
+    assert [record.text for record in records] == ["a b", "c"]
 
 
 def test_what_holds_no_text_is_refused(task_taught, tmp_path):

@@ -93,7 +93,10 @@ def check_place(path: Path, *, is_folder: bool) -> None:
     check_encodable(path)
     if address := address_of(path):
         raise InputError(f"{address} is not on this machine: name a local path, and copy from there")
-    whole = path.absolute() if is_folder else Path(os.path.realpath(path))  # a link to a file is followed
+    try:
+        whole = path.absolute() if is_folder else Path(os.path.realpath(path))  # a link to a file is followed
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{path}: the working folder is gone: go into another one") from error
     there = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
     names = (whole.name, *whole.relative_to(there).parts)
     longest = max(len(os.fsencode(name)) for name in names)
@@ -111,6 +114,10 @@ def check_place(path: Path, *, is_folder: bool) -> None:
         raise FileExistsError(f"{path} is not a folder: name another place")
     if there == whole and not is_folder and there.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file")
+    folder = there if there != whole else there.parent  # where what replaces it is written first
+    if not os.access(folder, os.W_OK | os.X_OK):
+        reason = f"cannot be written (the folder {folder} is read-only): name another place"
+        raise PermissionError(errno.EACCES, reason, str(path))
 
 
 def check_new(path: Path) -> None:

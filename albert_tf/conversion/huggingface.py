@@ -35,6 +35,7 @@ from albert_tf.errors import InputError, check_choice, check_range, check_type, 
 from albert_tf.io import dump_json, read_local_json, write_local_json
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.checkpoints import CheckpointTensors
+from albert_tf.runs.schemas import check_task
 from albert_tf.runs.variable_names import HUGGING_FACE_SCOPE, head_names, variable_names
 from albert_tf.text.text_tokenizer import SpecialIds
 from albert_tf.text.tokenizer_config import SENTENCEPIECE
@@ -245,7 +246,9 @@ def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
             check_range("threshold", values["threshold"], at_least=0, at_most=1)
             task = {**task, "threshold": values["threshold"]}
         labels = _labels(values.get("id2label"), task["num_labels"])
-        return task if labels is None else {**task, "labels": labels}
+        task = task if labels is None else {**task, "labels": labels}
+        check_task(task)
+        return task
     if task.get("sentence_objective", "none") != "none" and "sentence_objective" in values:
         check_choice("sentence_objective", values["sentence_objective"], ("sop", "nsp"))
         return {**task, "sentence_objective": values["sentence_objective"]}
@@ -276,8 +279,8 @@ def _labels(names: Any, num_labels: int) -> list[str] | None:
     if set(names) != set(map(str, range(num_labels))):
         raise InputError(f"id2label has ids {', '.join(names)}: the head has 0 to {num_labels - 1}")
     for number, name in names.items():
-        if isinstance(name, bool) or not isinstance(name, str | int):
-            raise InputError(f"id2label has {name!r} for {number}: labels are texts")
+        if isinstance(name, bool) or not isinstance(name, str | int) or not str(name).strip():
+            raise InputError(f"id2label has {name!r} for {number}: labels are texts that are not empty")
     labels = [str(names[str(number)]) for number in range(num_labels)]
     if repeated := [label for label in labels if labels.count(label) > 1]:
         raise InputError(f"id2label has {repeated[0]!r} twice")

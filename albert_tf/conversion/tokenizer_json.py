@@ -62,7 +62,7 @@ def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, A
         raise InputError(f"model_type={kind} of the vocabulary: AlbertTokenizer has unigram models alone")
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     vocab = [[processor.id_to_piece(i), processor.get_score(i)] for i in range(len(processor))]
-    table = base64.b64encode(_fields(fields[3][0]).get(2, [b""])[0]).decode()
+    table = base64.b64encode(_charsmap(model)).decode()
     normalizers = [
         *_REPLACED,
         *({"type": name} for name in ("NFKD", "StripAccents") if tokenizer["strip_accents"]),
@@ -85,6 +85,11 @@ def albert_tokenizer(model: bytes, tokenizer: Mapping[str, bool]) -> dict[str, A
         "decoder": _WORDS,
         "model": {"type": "Unigram", "unk_id": _UNKNOWN_ID, "vocab": vocab, "byte_fallback": False},
     }
+
+
+def _charsmap(model: bytes) -> bytes:
+    """The table of the normalisation in a SentencePiece model; empty if there is none."""
+    return _fields(_fields(model)[3][0]).get(2, [b""])[0]
 
 
 def frame(start: str, end: str, ids: Mapping[str, int]) -> dict[str, Any]:
@@ -347,8 +352,22 @@ class FastTokenizer:
         same = [piece.rstrip() for piece in tokens.pieces] == [piece.rstrip() for piece in self.pieces]
         if same and isinstance(tokens, BytePairVocabulary):
             same = np.array_equal(tokens.merges, BytePairVocabulary(self.files(), str(self.file)).merges)
+        if same and self.kind == SENTENCEPIECE:
+            with self._reading():
+                self._check_model(tokens)
         if not same:
             raise InputError(f"{self.file}: its tokens are not those of {tokens.name}")
+
+    def _check_model(self, tokens: Vocabulary) -> None:
+        """InputError unless scores and normalisation are those of a SentencePiece model with these pieces."""
+        (content,) = tokens.files.values()
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+        for number, (piece, score) in enumerate(self.values["model"]["vocab"]):
+            wanted = processor.get_score(number)
+            if score not in (wanted, wanted - 100):  # as `_score` has it
+                raise InputError(f"the score of {piece!r} is {score!r}, and {wanted!r} in {tokens.name}")
+        if _normalizer(self.values["normalizer"])[1] != _charsmap(content):
+            raise InputError(f"precompiled_charsmap is not that of {tokens.name}")
 
     def check_special_tokens(self, tokens: Vocabulary, is_generic: bool) -> None:
         """InputError if inputs have other special tokens, or tokens were added, at which texts would be cut.

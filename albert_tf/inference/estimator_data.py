@@ -171,14 +171,8 @@ def class_names(classes: Iterable[Any]) -> list[str]:
 
 def row_weights(sample_weight: Any, count: int) -> list[float]:
     """Weights of so many texts in the loss, by one a text or one of all; InputError where they are none."""
-    values = np.asarray(expand_weight(sample_weight, count), float)
-    if values.shape != (count,):
-        raise InputError(
-            f"sample_weight has the shape {list(values.shape)}: give one weight a text, [{count}]"
-        )
-    for row, value in enumerate(values.tolist()):
-        if not 0 <= value < np.inf:
-            raise InputError(f"sample_weight[{row}]={value} must be a finite number of at least 0")
+    values = expand_weight(sample_weight, count)
+    assert values is not None
     if not values.any():
         raise InputError("sample_weight: all are 0: nothing would be learned")
     return values.tolist()

@@ -171,18 +171,28 @@ def _known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
         return tf.identity(labels)
 
 
-def expand_weight(sample_weight: Any, count: int) -> Any:
-    """Weights of so many texts, [N]: one number is that of each, a list becomes an array, others stay."""
-    if isinstance(sample_weight, list | tuple):
-        sample_weight = np.asarray(sample_weight, np.float32)
-        if sample_weight.shape != (count,):
-            shape = sample_weight.shape
-            raise InputError(f"sample_weight has shape {[*shape]}: it needs a weight of each text, [{count}]")
-    if sample_weight is None or np.ndim(sample_weight):
-        return sample_weight
-    if not isinstance(sample_weight, int | float | np.number) or not 0 <= sample_weight < np.inf:
-        raise InputError(f"sample_weight={shorten(sample_weight)} must be a finite number of at least 0")
-    return np.full(count, sample_weight, np.float32)
+def expand_weight(sample_weight: Any, count: int) -> np.ndarray | None:
+    """Weights of so many texts, float32 [N], of one for each or one of all; None stays.
+
+    InputError unless they are finite numbers of at least 0, as many as texts.
+    """
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, np.float32)
+    except (TypeError, ValueError):
+        raise InputError(f"sample_weight={shorten(sample_weight)} must be a number a text") from None
+    if weights.shape == ():
+        if isinstance(sample_weight, str) or not 0 <= weights < np.inf:
+            raise InputError(f"sample_weight={shorten(sample_weight)} must be a finite number of at least 0")
+        return np.full(count, weights)
+    if weights.shape != (count,):
+        shape = [*weights.shape]
+        raise InputError(f"sample_weight has the shape {shape}: give one weight a text, [{count}]")
+    for row, value in enumerate(weights.tolist()):
+        if not 0 <= value < np.inf:
+            raise InputError(f"sample_weight[{row}]={value} must be a finite number of at least 0")
+    return weights
 
 
 def check_label_names(labels: Any) -> list[str]:
@@ -272,10 +282,12 @@ def _present(values: Sequence[Any], argument: str) -> list[Any]:
             return type(value)(map(fill, value))
         return "" if is_missing(value) else value
 
-    filled = list(map(fill, values))
-    if missing := sum(is_missing(x) or x != y for x, y in zip(values, filled, strict=True)):
+    def has_missing(value: Any) -> bool:
+        return any(map(has_missing, value)) if isinstance(value, tuple | list) else is_missing(value)
+
+    if missing := sum(map(has_missing, values)):
         logging.warning("%s: %d of %d texts are missing, and read as empty", argument, missing, len(values))
-    return filled
+    return list(map(fill, values))
 
 
 def _columns(texts: Any, argument: str) -> Any:

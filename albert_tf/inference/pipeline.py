@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from albert_tf.constants import PRECISIONS
 from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type, shorten
 from albert_tf.inference.inputs import parse_texts
 from albert_tf.inference.predictor import Predictor, create_predictor, load_exported_predictor, load_predictor
@@ -97,7 +98,11 @@ def pipeline(
         raise InputError(f"{source} is a task: name the model, too, pipeline(RUN, task={source!r})")
     if task is not None:
         check_choice("task", task, PIPELINE_TASKS)
+    check_type("batch_size", "int", batch_size)
     check_range("batch_size", batch_size, at_least=1)
+    check_type("xla", "bool | None", xla)
+    if precision is not None:
+        check_choice("precision", precision, PRECISIONS)
     features = _features(task, patience, pooling=pooling, normalize=normalize)
     predictor = _open_predictor(source, step, xla, precision, features)
     if task is not None and predictor.kind.name not in PIPELINE_TASKS[task]:

@@ -20,6 +20,9 @@ _SPACE = r"[\s\v\x{1c}-\x{1f}\x{85}\p{Z}]+"
 # The log-probability of both ends where no span counts.
 _NONE = -1e6
 
+# In which contexts are cut to take answers out of them.
+_BLOCK_BYTES = 256
+
 
 class Candidates(NamedTuple):
     """C spans of each of W windows that may be the answer."""
@@ -186,7 +189,19 @@ def best_answers(
 
 def _texts(context: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The texts of spans of bytes [R] without space around them, and where they start then."""
-    texts = tf.strings.substr(tf.fill(tf.shape(starts), context), starts, ends - starts)
+    # Of the blocks that a span lies in: a copy of the context for each would be the square of its length.
+    first, after = starts // _BLOCK_BYTES, -(-ends // _BLOCK_BYTES)
+    blocks = tf.gather(_blocks(context), tf.ragged.range(first, after))  # [R, (blocks)]
+    texts = tf.strings.reduce_join(blocks, axis=1)
+    texts = tf.strings.substr(texts, starts - first * _BLOCK_BYTES, ends - starts)
     texts = tf.strings.regex_replace(texts, f"^{_SPACE}", "")
     starts = ends - tf.strings.length(texts)
     return tf.strings.regex_replace(texts, f"{_SPACE}$", ""), starts
+
+
+def _blocks(text: tf.Tensor) -> tf.Tensor:
+    """A text, string [], cut after each `_BLOCK_BYTES`: string [blocks], the last one shorter."""
+    size = tf.strings.length(text)
+    padding = tf.fill([-size % _BLOCK_BYTES], "")
+    characters = tf.concat([tf.strings.bytes_split(text), padding], axis=0)
+    return tf.strings.reduce_join(tf.reshape(characters, [-1, _BLOCK_BYTES]), axis=1)

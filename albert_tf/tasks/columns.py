@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf.errors import InputError, is_missing, shorten
+from albert_tf.errors import InputError, check_json, is_missing, shorten
 from albert_tf.io import PathLike
 from albert_tf.tasks.examples import SEPARATOR, TextRecord
 from albert_tf.tasks.formats import Content, DataFormat, OutputFormat, PredictionWriter, shortest
@@ -100,11 +100,14 @@ def _parse_label(value: Any, column: str, where: str, has_lists: bool) -> str | 
     """A cell of a label, or with `has_lists` of several; an InputError where one of a list is missing."""
     if has_lists and isinstance(value, str) and value.lstrip().startswith("["):  # a list in CSV
         try:
-            value = json.loads(value)
-        except ValueError:  # else a label such as [draft]
+            listed = json.loads(value)
+        except (ValueError, RecursionError):  # else a label such as [draft]
             if re.match(r"\s*\[\s*['\"]", value):
                 problem = f"{shorten(value)} under {column!r} is no list in JSON"
                 raise InputError(f'{where}: {problem}: write ["a", "b"], or a|b') from None
+        else:
+            check_json(listed, f"{where}: {column!r}", is_data=True)
+            value = listed
     if not has_lists or not isinstance(value, list):
         return _parse_text(value, column, where).strip()  # else a space after one would make another
     if any(map(is_missing, value)):

@@ -322,10 +322,15 @@ def choice_files(source: Paths, records: Sequence[ChoiceRecord], form: OutputFor
     labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
     files = extended_table(table, ".jsonl", form)
     if any(isinstance(label, str) and label.strip() in [*LETTERS] for label in labels):
-        return lambda predictions: files(
-            [found._replace(value=LETTERS[found.value]) for found in predictions]
-        )
+        names = _option_names(records)
+        return lambda predictions: files([found._replace(value=names[found.value]) for found in predictions])
     return files
+
+
+def _option_names(records: Sequence[ChoiceRecord]) -> Sequence[str]:
+    """What options are called by their numbers: letters, or numbers where a question has more of them."""
+    most = max((len(record.options) for record in records), default=0)
+    return LETTERS if most <= len(LETTERS) else [*map(str, range(most))]
 
 
 def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: OutputFormat) -> PredictionWriter:
@@ -334,11 +339,12 @@ def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Outpu
     of_questions = [record.where.rpartition(": question ")[0] for record in records]
     passages = {file: read_json_data(file) for file in dict.fromkeys(of_questions)}
     names = {file: form.columns(passage, file) for file, passage in passages.items()}
+    options = _option_names(records)
 
     def files(predictions: Sequence[Any]) -> dict[str, str]:
         answers: dict[str, list[tuple[str, float]]] = {file: [] for file in passages}
         for file, found in zip(of_questions, predictions, strict=True):
-            answers[file].append((LETTERS[found.value], shortest(found.score)))
+            answers[file].append((options[found.value], shortest(found.score)))
         texts = {}
         for file, passage in passages.items():
             columns = dict(zip(names[file], map(list, zip(*answers[file], strict=True)), strict=True))

@@ -81,6 +81,7 @@ class QuestionRecord(NamedTuple):
 _WHOLE = re.compile(r"(-?)(0|[1-9]\d*)\.0+", re.ASCII)
 
 # Numbers as programs write them; leading zeros are those of a code.
+_FINITE = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)  # float() reads 1_000, too
 _NUMBER = re.compile(r"[-+]?(?!0\d)\d*\.?\d+([eE][-+]?\d+)?", re.ASCII)
 
 # Between several labels of one row.
@@ -130,10 +131,8 @@ def scores(records: Sequence[TextRecord]) -> list[float]:
     """The labels of regression; an InputError where one is missing or not a finite number."""
     found = []
     for record in records:
-        try:
-            score = float(label_of(record))
-        except ValueError:  # no label, too
-            score = math.nan
+        label = record.label if isinstance(record.label, str) else ""
+        score = float(label) if _FINITE.fullmatch(label) else math.nan
         if not math.isfinite(score):
             raise InputError(f"{record.where}: label {shorten(record.label)} is not a finite number")
         found.append(score)

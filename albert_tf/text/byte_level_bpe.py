@@ -18,7 +18,7 @@ from albert_tf.text.text_tokenizer import (
     Vocabulary,
     traced_once,
 )
-from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE
+from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, lines_of_vocabulary
 
 BPE_VOCABULARY_FILE, BPE_MERGES_FILE = "vocab.json", "merges.txt"
 BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
@@ -50,7 +50,7 @@ class BytePairVocabulary(Vocabulary):
     def _read(self) -> list[str]:
         try:
             ids = json.loads(self.files[BPE_VOCABULARY_FILE])
-            lines = self.files[BPE_MERGES_FILE].decode("utf-8").split("\n")
+            lines = lines_of_vocabulary(self.files[BPE_MERGES_FILE])
             pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
             joined = [(ids[a], ids[b], ids[a + b]) for a, b in pairs]
             self.byte_ids = np.array([ids[character] for character in byte_characters()], np.int32)  # [256]

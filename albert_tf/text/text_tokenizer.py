@@ -26,11 +26,15 @@ from albert_tf.text.tokenizer_config import (
 
 
 def as_list(values: Any) -> list[Any]:
-    """The values of a sequence of any kind; those of tensors and arrays of bytes as str."""
+    """The values of a sequence of any kind; those of tensors, datasets and arrays of bytes as str."""
     if hasattr(values, "to_numpy"):  # pandas
         values = values.to_numpy()
     if tf.is_tensor(values):
         values = values.numpy()
+    if isinstance(values, tf.data.Dataset):
+        if values.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise InputError(f"{shorten(values)} goes on for ever: give a part of it, dataset.take(100)")
+        return [decode_texts(value) for value in values.as_numpy_iterator()]
     if isinstance(values, set | frozenset):
         raise InputError(f"{shorten(values)} is a set, which has no order: give a list")
     if not isinstance(values, np.ndarray):
@@ -41,9 +45,11 @@ def as_list(values: Any) -> list[Any]:
 
 
 def decode_texts(value: Any) -> Any:
-    """The value, or the values in a list, those of bytes as str."""
-    if isinstance(value, list):
-        return [decode_texts(part) for part in value]
+    """The value, or the values in a list, tuple or dict, those of bytes as str."""
+    if isinstance(value, list | tuple):
+        return type(value)([decode_texts(part) for part in value])
+    if isinstance(value, dict):
+        return {name: decode_texts(part) for name, part in value.items()}
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 

@@ -134,11 +134,13 @@ def fingerprint_of(files: Mapping[str, bytes]) -> str:
 
 
 def lines_of_vocabulary(content: bytes) -> list[str]:
-    """The pieces in a `vocab.txt`; UnicodeDecodeError if it is not UTF-8.
+    """The lines of a vocabulary's file; UnicodeDecodeError if it is not UTF-8.
 
-    Only a line feed ends a line: multilingual vocabularies have other separators as pieces.
+    They end as Python's universal newlines do, and not at other separators, which multilingual vocabularies
+    have as pieces.
     """
-    return [line.removesuffix("\r") for line in content.decode("utf-8").removesuffix("\n").split("\n")]
+    text = content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    return text.removesuffix("\n").split("\n")
 
 
 def _main_file(vocabulary: PathLike) -> Path:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shorten
 from albert_tf.text.bounded_texts import squeezed_classes
 from albert_tf.text.offsets import normalize_with_offsets
 from albert_tf.text.packing import PUNCTUATION, words_of
@@ -22,6 +22,7 @@ CONTINUATION = "##"  # begins the pieces that go on with a word
 
 # Of a word: a longer one is unknown.
 _MAX_CHARACTERS, _MAX_CHARACTERS_IN_TRANSFORMERS = 200, 100
+_LONGEST_PIECE = 256  # bytes, of TensorFlow Text
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
 _SPACES = r"\t\n\r\p{Z}"
@@ -78,6 +79,13 @@ class WordPieceVocabulary(Vocabulary):
             pieces = lines_of_vocabulary(self.files[WORDPIECE_FILE])
         except UnicodeDecodeError as error:
             raise InputError(f"{self.name} is not UTF-8 (byte {error.start})") from error
+        lines = dict[str, int]()
+        for line, piece in enumerate(pieces, 1):
+            if (other := lines.setdefault(piece, line)) != line:
+                raise InputError(f"{self.name}:{line}: {shorten(piece)} is on line {other}, too: leave one")
+            if "\0" in piece or len(piece.encode()) > _LONGEST_PIECE:
+                why = f"has a NUL, or more than {_LONGEST_PIECE} bytes"
+                raise InputError(f"{self.name}:{line}: {shorten(piece)} {why}: it is part of no word")
         self.starts_word = np.array([not piece.startswith(CONTINUATION) for piece in pieces])
         special = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
         ordinary = [i for i, piece in enumerate(pieces) if not special.fullmatch(piece)]

@@ -285,3 +285,22 @@ def test_a_file_whose_reading_fails_is_named(tmp_path):
     with pytest.raises(OSError, match="cannot be read") as caught:
         read_local_json(tmp_path / "task.json")
     assert caught.value.filename == str(tmp_path / "task.json")
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_working_folder_that_is_gone_is_told(is_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        os, "getcwd", lambda: str((tmp_path / "gone").resolve(strict=True))
+    )  # as the system does
+    with pytest.raises(FileNotFoundError, match=r"^out: the working folder is gone"):
+        check_place(Path("out"), is_folder=is_folder)
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_folder_that_is_read_only_is_told_before_the_work(is_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    (tmp_path / "there").write_text("")
+    for name in ("new", "new/er") if is_folder else ("new", "there"):
+        with pytest.raises(PermissionError, match=f"{tmp_path} is read-only"):
+            check_place(tmp_path / name, is_folder=is_folder)

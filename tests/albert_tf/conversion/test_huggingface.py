@@ -230,7 +230,9 @@ NAMES = {"0": "a", "1": "b", "2": "c"}
         {"id2label": {**NAMES, "2": None}},
         {"id2label": {**NAMES, "2": True}},
         {"id2label": {**NAMES, "2": "b"}},
+        {"id2label": {**NAMES, "2": ""}},
         {"threshold": "x"},
+        {"threshold": 0.5},  # of three labels
         {"threshold": 2},
         {"threshold": float("nan")},
         {"problem_type": "regression"},

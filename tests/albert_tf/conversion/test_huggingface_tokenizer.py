@@ -33,7 +33,7 @@ from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import KIND_DEFAULTS, read_vocabulary
 from tests.albert_tf.conversion import tokenizers_script as script
-from tests.albert_tf.conversion.test_interoperability import BERT, PYTHON, ROBERTA
+from tests.albert_tf.conversion.test_interoperability import BERT, ROBERTA
 from tests.tiny import CORPUS, TINY
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789äöüéÉçñßÄ日本語中국σΣά.,!?-'\"()@#_"
@@ -362,19 +362,14 @@ def test_settings_stay_in_runs_and_in_what_is_written(made, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def theirs(base):
+def theirs(base, interop_python):
     """Folders that transformers made with random settings, each with its ids of the texts; and these."""
-    if not PYTHON.exists():
-        reason = f"{PYTHON} is missing: `make test-slow` makes it from requirements-interop.txt"
-        if os.environ.get("ALBERT_TF_REQUIRE_SHARED") == "1":
-            pytest.fail(reason)
-        pytest.skip(reason)
     words = CORPUS.splitlines()[:30]
     unusual = [*ORDINARY, *UNUSUAL, *random_texts(LETTERS + "   "), *words]
     texts = {"albert": [*ORDINARY, *words], "bert": unusual, "roberta": unusual}
     (base.parent / "texts.json").write_text(json.dumps(texts))
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    subprocess.run([PYTHON, script.__file__, base.parent], check=True, env=environment, timeout=600)
+    subprocess.run([interop_python, script.__file__, base.parent], check=True, env=environment, timeout=600)
     return base.parent, texts
 
 

@@ -205,3 +205,31 @@ def test_convert_refuses_a_tokenizer_that_is_not_here(folder, tiny_vocabulary, t
     done = convert("huggingface", "run", folder, tmp_path / "given", vocabulary=tiny_vocabulary)
     assert done.vocabulary == str(tiny_vocabulary)
     assert RunDirectory(tmp_path / "given").tokenizer == CASED
+
+
+def test_a_vocabulary_beside_it_has_the_same_scores_and_normalisation(tiny_vocabulary, tmp_path):
+    model = tiny_vocabulary.read_bytes()
+    vocabulary = SentencePieceVocabulary({"spiece.model": model}, "spiece.model")
+
+    def check(change):
+        values = tokenizer_json(model)
+        change(values)
+        FastTokenizer(write(tmp_path, values)).check_vocabulary(vocabulary)
+
+    def scored(score):
+        return lambda values: values["model"]["vocab"][60].__setitem__(1, score)
+
+    old = tokenizer_json(model)["model"]["vocab"][60][1]
+    for same in (lambda values: None, scored(old - 100)):  # as transformers 4 has those of "9,"
+        check(same)
+    table = base64.b64encode(b"AAAA").decode()
+    cases = {
+        "score": scored(old - 1),
+        "score of .* is 'x'": scored("x"),
+        "precompiled_charsmap": lambda values: at(values, "normalizer", "normalizers", -1).update(
+            precompiled_charsmap=table
+        ),
+    }
+    for value, change in cases.items():
+        with pytest.raises(InputError, match=rf"tokenizer\.json: .*{value}.*spiece\.model"):
+            check(change)

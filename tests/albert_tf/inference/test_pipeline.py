@@ -133,8 +133,13 @@ def test_pairs_in_any_form(asked):
     (a, b), _ = pairs
     assert_close(asked("regression")(tuple(map(list, zip(*pairs, strict=True)))), expected)
     assert_close(asked("regression")(np.array(pairs)), expected)
+    dataset = tf.data.Dataset.from_tensor_slices(tuple(map(list, zip(*pairs, strict=True))))
+    assert_close(asked("regression")(dataset), expected)
     for form in ([a, b], {"text": a, "text_pair": b}):
         assert_close(asked("regression")([form]), expected[:1])
+    for wrong, named in ((dataset.repeat(), "goes on for ever"), (dataset.batch(2), r"inputs\[0\]")):
+        with pytest.raises(InputError, match=named):
+            asked("regression")(wrong)
 
 
 def test_several_masks_have_a_list_each(asked):
@@ -490,8 +495,11 @@ def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):
     for source, named in sources.items():
         with pytest.raises(InputError, match=named):
             albert_tf.pipeline(source)
-    with pytest.raises(InputError, match="batch_size=0"):
-        albert_tf.pipeline(made("classification").run, batch_size=0)
+    wrong = [("batch_size", x) for x in (0, 2.5, "8", True)]
+    wrong += [("precision", x) for x in (5, "int8", "float16")] + [("xla", "yes")]
+    for name, value in wrong:
+        with pytest.raises(InputError, match=f"{name}={value!r}"):
+            albert_tf.pipeline(made("classification").run, **{name: value})
     tf.saved_model.save(tf.Module(), str(tmp_path / "empty"))
     with pytest.raises(InputError, match="empty has no signature that answers"):
         albert_tf.pipeline(tmp_path / "empty")

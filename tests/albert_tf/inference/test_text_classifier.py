@@ -321,11 +321,18 @@ def test_a_number_weighs_all_texts(fresh):
         assert [*found["loss"], *found["val_loss"]] == pytest.approx(2 * [once * np.mean(weight)], rel=1e-4)
         loss, _ = model.evaluate(TEXTS, LABELS, sample_weight=weight, **quiet)
         assert loss == pytest.approx(once * np.mean(weight), rel=1e-4)
-    with pytest.raises(InputError, match=r"sample_weight has shape \[1\]"):
+    with pytest.raises(InputError, match=r"sample_weight has the shape \[1\]"):
         model.fit(TEXTS, LABELS, sample_weight=[1.0], **quiet)
     for wrong in (-1, np.nan, "2"):
         with pytest.raises(InputError, match=f"sample_weight={wrong!r}"):
             model.fit(TEXTS, LABELS, sample_weight=wrong, **quiet)
+    before = model.get_weights()
+    for wrong in (np.nan, -1, np.inf):
+        weights = [wrong, *[1.0] * (len(TEXTS) - 1)]
+        for given in (weights, np.array(weights)):
+            with pytest.raises(InputError, match=rf"sample_weight\[0\]={wrong}"):
+                model.fit(TEXTS, LABELS, sample_weight=given, **quiet)
+    tf.nest.map_structure(np.testing.assert_array_equal, model.get_weights(), before)
 
 
 def test_metrics_of_two_labels_are_of_the_second(classifier, fresh, tmp_path):

@@ -1,6 +1,7 @@
 """Answers from windows: against what google-research/albert made of 45 questions, and by hand."""
 
 import json
+import resource
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,3 +210,27 @@ def test_one_text_counts_once():
 def test_where_nothing_counts_the_answer_is_empty(words):
     best = ask(words, [0.0] * 8, [0.0] * 8, max_answer_length=0)
     assert [column.numpy().tolist() for column in best] == [[b""], [0], [0], [-1e6], [-1e6], [1.0]]
+
+
+def test_many_answers_of_a_long_context_take_no_copies_of_it():
+    """Spans at, before and behind the ends of what the context is cut into, as Python cuts them."""
+    context = "aé. " * 60_000  # 300 kB: with one for each of 10,000 spans 3 GB
+    raw, rng = context.encode(), np.random.default_rng(0)
+    starts = rng.integers(0, len(raw), 10_000)
+    ends = np.minimum(starts + rng.integers(1, 600, 10_000), len(raw))
+    starts[:4], ends[:4] = (0, 255, 256, 511), (256, 257, 512, 1025)
+    spans = answer_spans.Candidates(*np.zeros([4, 1, 10_000], np.int32))
+    spans = spans._replace(
+        start=np.arange(10_000, dtype=np.int32)[np.newaxis],
+        end=np.arange(10_000, dtype=np.int32)[np.newaxis],
+        start_log_prob=-np.arange(10_000.0)[np.newaxis],
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kB
+    best = answer_spans.best_answers(
+        spans, spans.start >= 0, starts[np.newaxis], ends[np.newaxis], context, 10_000
+    )
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+    expected = dict.fromkeys(raw[start:end].strip() for start, end in zip(starts, ends, strict=True))
+    assert best.text.numpy().tolist() == [*expected]
+    for text, start, end in zip(best.text.numpy(), best.start.numpy(), best.end.numpy(), strict=True):
+        assert raw[start:end] == text

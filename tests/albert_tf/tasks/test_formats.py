@@ -9,7 +9,14 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.columns import table_files
-from albert_tf.tasks.dataset_files import answer_files, choice_files, passage_files, read_race, tagged_files
+from albert_tf.tasks.dataset_files import (
+    answer_files,
+    choice_files,
+    passage_files,
+    read_choices,
+    read_race,
+    tagged_files,
+)
 from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.formats import SAME_AS_INPUT, OutputFormat, write_predictions
 from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
@@ -169,3 +176,18 @@ def test_one_file_or_a_folder(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "v1.0"]
     write_predictions(tmp_path / "a/new/out.csv", {"in.csv": "a\n"})  # whose folders are made, as others are
     assert (tmp_path / "a/new/out.csv").read_text() == "a\n"
+
+
+def test_more_options_than_letters_are_numbered(tmp_path):
+    options = list(map(str, range(40)))
+    rows = [{"context": "c", "options": some, "label": "B"} for some in (options, ["a", "b"])]
+    file = tmp_path / "a.jsonl"
+    file.write_text("".join(json.dumps({"question": "q", **row}) + "\n" for row in rows))
+    predictions = [of(Prediction, 39, *np.eye(40)[39]), of(Prediction, 1, 0.25, 0.75)]
+    (content,) = choice_files(file, read_choices(file), SAME_AS_INPUT)(predictions).values()
+    assert [json.loads(line)["prediction"] for line in content.splitlines()] == ["39", "1"]
+    (tmp_path / "middle").mkdir()
+    passage = {"article": "c", "questions": ["q"], "options": [options], "answers": ["B"]}
+    (tmp_path / "middle/1.txt").write_text(json.dumps(passage))
+    (content,) = passage_files(tmp_path, read_race(tmp_path), SAME_AS_INPUT)(predictions[:1]).values()
+    assert json.loads(content)["prediction"] == ["39"]

@@ -73,7 +73,7 @@ def test_bad_labels():
 
 def test_scores():
     assert scores(labelled("1", "-2.5", "1e3")) == [1, -2.5, 1000]
-    for label in ("nan", "inf", "good", None):
+    for label in ("nan", "inf", "good", None, "1_000", "1e400", "١"):
         with pytest.raises(InputError, match=f"f.csv:3: .*{label}"):
             scores(labelled("1", label))
 

@@ -398,9 +398,19 @@ def test_labels_in_lists(file):
         (b"good", False, "bytes"),
         ([b"good"], True, "bytes"),
         ("['a', 'b']", True, "JSON"),  # as pandas writes a list
+        (r'["\ud800"]', True, r"'label': \[0\]: '\\ud800' is half a character"),
+        ("[1e400]", True, "inf is not a finite number"),
+        ("[36893488147419103232]", True, "64 bits"),
     ],
 )
 def test_labels_of_no_type_that_is_spelled(label, has_lists, value):
     table = Table("a.parquet", ("text", "label"), [Row(1, ["a", None]), Row(2, ["b", label])])
     with pytest.raises(InputError, match=rf"a\.parquet:2: .*{value}"):
         read_text_records(table, Columns("text", label="label"), has_lists)
+
+
+@pytest.mark.parametrize("label", ["[draft]", "[" * 100_000])
+def test_a_label_that_begins_as_a_list_and_is_none(label):
+    table = Table("a.csv", ("text", "label"), [Row(1, ["a", label])])
+    (record,) = read_text_records(table, Columns("text", label="label"), True)
+    assert label_set(record) == (label,)

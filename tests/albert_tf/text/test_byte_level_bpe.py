@@ -115,6 +115,15 @@ def test_files_that_are_none(vocabulary, merges):
         BytePairVocabulary({"vocab.json": vocabulary, "merges.txt": merges}, "here")
 
 
+def test_line_ends_of_the_merges():
+    files = toy().files
+    for ending in (b"\r\n", b"\r"):
+        other = BytePairVocabulary(
+            {**files, "merges.txt": files["merges.txt"].replace(b"\n", ending)}, "here"
+        )
+        np.testing.assert_array_equal(other.merges, toy().merges)
+
+
 def test_special_tokens_are_asked_for_when_inputs_are_framed():
     with pytest.raises(ValueError, match="<pad>"):
         _ = toy(specials=("<s>", "</s>", "<unk>")).special_ids

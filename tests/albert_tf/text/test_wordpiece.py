@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.text.packing import pack
 from albert_tf.text.wordpiece import WordPieceTokenizer, WordPieceVocabulary, basic_words
 from tests.fuzz import fuzzed_texts
@@ -76,9 +77,9 @@ def test_a_static_batch_size_stays_one():
         assert {spec.shape[0] for spec in texts.map(tokenize).element_spec} == {8}
 
 
-def test_only_a_line_feed_ends_a_piece():
+def test_line_ends_end_a_piece_and_unicodes_other_breaks_do_not():
     pieces = ["[PAD]", "\u2028", "[UNK]", "[CLS]", "a\x85b", "[SEP]", "[MASK]", "sea"]
-    for ending in ("\n", "\r\n"):
+    for ending in ("\n", "\r\n", "\r"):
         vocabulary = WordPieceVocabulary({"vocab.txt": "".join(piece + ending for piece in pieces).encode()})
         assert vocabulary.pieces == tuple(pieces)
         assert WordPieceTokenizer(vocabulary)(tf.constant(["Sea"])).to_list() == [[7]]
@@ -93,10 +94,20 @@ def test_what_the_ids_mean():
     assert len(vocabulary) == 12
 
 
-@pytest.mark.parametrize("content", [b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na", b"[PAD]\n\xff"])
-def test_files_that_are_none(content, tmp_path):
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        (b"[PAD]\n[UNK]\n[CLS]\n[SEP]\na", ""),
+        (b"[PAD]\n\xff", ""),
+        (SMALL + b"\n##b", ":13: '##b' is on line 12"),
+        (SMALL + b"\n\n\n", ":14: '' is on line 13"),
+        (SMALL + b"\n\0\n", r":13: '\\x00' has a NUL"),
+        (SMALL + b"\n" + b"x" * 257, ":13: 'x*…' has .* 256 bytes"),
+    ],
+)
+def test_files_that_are_none(content, value, tmp_path):
     (tmp_path / "vocab.txt").write_bytes(content)
-    with pytest.raises(ValueError, match=r"vocab\.txt"):
+    with pytest.raises(InputError, match=rf"vocab\.txt{value}"):
         WordPieceVocabulary.from_file(tmp_path / "vocab.txt")
 
 

@@ -19,17 +19,20 @@ GOLDEN = Path(__file__).parent / "golden"
 SEED = 1
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Four virtual CPUs for the tests of tf.distribute, and products of float32 that are exact on GPUs.
 
-    That is while TensorFlow has not started yet. The environment is for the processes that tests start. Who
-    runs the tests in the background may have them ignore Ctrl-C, which some of them send.
+    That is while TensorFlow has not started yet. For quick tests it optimises no graphs, which takes longer
+    than to run them; for slow ones it does, and in the processes that tests start. The environment is for
+    these. Who runs the tests in the background may have them ignore Ctrl-C, which some of them send.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # As absl.app sets it for commands, unless somebody has: saving a SavedModel sets it, and sets it back.
     flags.FLAGS.set_default("verbosity", 0)
     os.environ.update(NVIDIA_TF32_OVERRIDE="0", TF_FORCE_GPU_ALLOW_GROWTH="true")
     tf.config.experimental.enable_tensor_float_32_execution(False)
+    is_quick = config.option.markexpr == "not slow"
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": is_quick})
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
     four = [tf.config.LogicalDeviceConfiguration()] * 4

@@ -59,7 +59,7 @@ def finetune(
         recipe, data, contents = prepared
         assert recipe.steps is not None
         assert recipe.warmup_steps is not None
-        read = None if run.steps() else _first_values(settings.init_from, start.run, prepared, report)
+        read = None if run.steps() else first_values(settings.init_from, start.run, prepared, report)
         keras.utils.set_random_seed(settings.seed)
         model = build_model(contents.config, contents.task, read=read, **model_options(execution))
         # Its pooler, too, though no gradient reaches it where the head does not read it: checkpoints number
@@ -99,7 +99,7 @@ def finetune(
     return data.sets.dev
 
 
-def _first_values(
+def first_values(
     name: object, origin: RunDirectory | None, prepared: PreparedRun, report: LogLine
 ) -> Callable[[str], Any]:
     """The first values of variables by name, None for random ones; what a new run begins with is reported.

@@ -1,0 +1,103 @@
+"""transformers on PyTorch for finetuning.py: the batches that it has written, as its users would train.
+
+    python benchmarks/finetuning_pytorch.py FOLDER OUTPUT [--compile]
+
+Prints JSON: the loss of the first batch without dropout, seconds, and the most memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+
+NAMES = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
+
+
+def batches(file: Path) -> list[dict[str, torch.Tensor]]:
+    """All batches of a file, in their order."""
+    with np.load(file) as arrays:
+        count = 1 + max(int(name.partition("/")[0]) for name in arrays)
+        found = []
+        for number in range(count):
+            batch = {
+                name: torch.from_numpy(arrays[f"{number}/{ours}"]).long() for name, ours in NAMES.items()
+            }
+            labels = torch.from_numpy(arrays[f"{number}/labels"])
+            found.append({**batch, "labels": labels if labels.is_floating_point() else labels.long()})
+    return found
+
+
+def optimizer_of(model: torch.nn.Module, begun: dict) -> torch.optim.Optimizer:
+    """AdamW, without decay of LayerNorms and biases."""
+    decayed, others = [], []
+    for name, parameter in model.named_parameters():
+        (others if name.endswith("bias") or "LayerNorm" in name else decayed).append(parameter)
+    groups = [
+        {"params": decayed, "weight_decay": begun["weight_decay"]},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    betas = begun["beta_1"], begun["beta_2"]
+    return torch.optim.AdamW(groups, lr=begun["learning_rate"], betas=betas, eps=begun["epsilon"], fused=True)
+
+
+def main() -> None:
+    """Trains, evaluates twice, saves."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--compile", action="store_true")
+    flags = parser.parse_args()
+    begun = json.loads((flags.folder / "begun.json").read_text())
+    start = flags.folder / "start-huggingface"
+    began = time.perf_counter()
+    kind = getattr(transformers, json.loads((start / "config.json").read_text())["architectures"][0])
+    torch.manual_seed(begun["seed"])
+    network = kind.from_pretrained(start)
+    model = torch.compile(network) if flags.compile else network
+    train, dev = (batches(flags.folder / f"{name}.npz") for name in ("train", "dev"))
+    network.eval()
+    with torch.no_grad():
+        first_loss = float(network(**train[0]).loss)
+    network.train()
+    optimizer = optimizer_of(network, begun)
+    steps, warmup = begun["steps"], begun["warmup_steps"]
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, warmup, steps)
+    ends = []
+    for number, batch in enumerate(train):
+        if number % begun["batches_per_epoch"] == 0:
+            ends.append(time.perf_counter())
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), begun["clip_norm"])
+        optimizer.step()
+        schedule.step()
+    ends.append(time.perf_counter())
+    network.eval()
+    for _ in range(2):
+        evaluated = time.perf_counter()
+        with torch.inference_mode():
+            np.concatenate([model(**batch).logits.numpy() for batch in dev])
+        evaluation = time.perf_counter() - evaluated
+    network.save_pretrained(flags.output / "huggingface")
+    for file in start.iterdir():
+        if not (flags.output / "huggingface" / file.name).exists():
+            (flags.output / "huggingface" / file.name).write_bytes(file.read_bytes())
+    found = {
+        "first_loss": first_loss,
+        "epoch": ends[-1] - ends[-2],
+        "training": ends[-1] - began,
+        "evaluation": evaluation,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -11,10 +11,9 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.data.documents import corpus_documents, shuffle_documents
+from albert_tf.data.documents import CorpusSplit, corpus_documents, shuffle_documents
 from albert_tf.data.example_builder import ExampleBuilder, fill_batch
 from albert_tf.data.sources import DocumentSource, document_source, find_inputs
-from albert_tf.data.splits import CorpusSplit
 from albert_tf.data.tfrecords import (
     check_documents_left,
     check_example,

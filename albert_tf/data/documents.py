@@ -18,6 +18,7 @@ _LINES_PER_BATCH = 256
 HASHES = 1 << 30  # numbers that a document's hash can be
 BYTES_HASHED = 4096
 _ALL_PIPELINES = -1  # in a seed, where else the number of a pipeline stands
+BY_HASH, BY_POSITION = "documents", "each document"  # what a part of a corpus is of
 
 
 class Documents(NamedTuple):
@@ -160,3 +161,55 @@ def shuffle_documents(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> t
     """
     tf.random.set_seed(1)  # of the graph that is being traced, and of no other
     return dataset.shuffle(size, seed=tf.random.stateless_uniform([], seed, 1, 2**31 - 1, tf.int64))
+
+
+class CorpusSplit(NamedTuple):
+    """A part of a corpus that does not depend on its order: what lies in a part of the unit interval.
+
+    Two shares that divide the interval divide the corpus.
+    """
+
+    of: str  # BY_HASH: of the hashes of whole documents; BY_POSITION: of the tokens' places in each document
+    begin: float
+    end: float
+
+    @property
+    def rest(self) -> CorpusSplit:
+        """The rest of the corpus, for a share that begins or ends it."""
+        begin, end = (self.end, 1.0) if self.begin == 0 else (0.0, self.begin)
+        return self._replace(begin=begin, end=end)
+
+    def at_most(self, size: float) -> CorpusSplit:
+        """As much of a share that begins or ends the corpus, no larger than size."""
+        if self.begin == 0:
+            return self._replace(end=min(self.end, size))
+        return self._replace(begin=max(self.begin, 1 - size))
+
+
+def split_between(documents: Documents, begin: float, end: float) -> Documents:
+    """The same documents, of each only what lies between two places.
+
+    Documents are cut where a sentence ends, at the last such place before the one that is meant; in their
+    first sentence, where they must. Begin and end are shares of a document's tokens.
+    """
+    borders = documents.borders  # [N + 1], in tokens
+    limits = tf.concat([[0], tf.cumsum(documents.sentences)], axis=0)  # [D + 1], in sentences
+    limits = tf.gather(borders, limits)  # [D + 1], in tokens
+    starts, sizes = limits[:-1], limits[1:] - limits[:-1]  # [D]
+
+    def cut(share: float) -> tf.Tensor:
+        place = starts + tf.cast(tf.floor(share * tf.cast(sizes, tf.float64)), tf.int32)
+        border = tf.gather(borders, tf.searchsorted(borders, place, side="right") - 1)
+        return tf.where(border > starts, border, place)
+
+    first, last = cut(begin), cut(end)
+    document = tf.repeat(tf.range(tf.size(starts)), documents.sentences)  # [N]
+    lengths = tf.minimum(borders[1:], tf.gather(last, document)) - tf.maximum(
+        borders[:-1], tf.gather(first, document)
+    )
+    place, document_of = tf.range(tf.size(documents.tokens)), tf.repeat(tf.range(tf.size(starts)), sizes)
+    inside = (place >= tf.gather(first, document_of)) & (place < tf.gather(last, document_of))  # [T]
+    sentences = tf.math.unsorted_segment_sum(tf.cast(lengths > 0, tf.int32), document, tf.size(starts))
+    return Documents(
+        tf.boolean_mask(documents.tokens, inside), tf.boolean_mask(lengths, lengths > 0), sentences
+    )

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.documents import HASHES
+from albert_tf.data.documents import BY_HASH, BY_POSITION, HASHES, CorpusSplit
 from albert_tf.data.sources import DocumentSource, corpus_files, open_documents
-from albert_tf.data.splits import BY_HASH, BY_POSITION, CorpusSplit
 from albert_tf.text.files import Paths
 
 HELD_OUT_SHARE = 0.01

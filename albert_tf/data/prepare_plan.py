@@ -12,7 +12,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.data.prepare_settings import PreparationSettings
 from albert_tf.data.prepared import (
     BYTES_FEATURE,
     EVAL_SHARDS,
@@ -33,6 +32,7 @@ from albert_tf.errors import (
     make_object_check,
 )
 from albert_tf.io import dump_json, parse_json
+from albert_tf.recipes import PreparationSettings
 from albert_tf.settings import defaults
 from albert_tf.text.files import check_identities, describe_difference
 from albert_tf.text.tokenizer import TokenizerConfig

@@ -13,11 +13,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.documents import (
+    BY_POSITION,
+    CorpusSplit,
     Documents,
     corpus_documents,
     documents_of,
     files_of_part,
     in_hash_range,
+    split_between,
     text_documents,
     tokenize_documents,
 )
@@ -31,7 +34,6 @@ from albert_tf.data.prepared import (
     hashed_documents,
     prepared_files,
 )
-from albert_tf.data.splits import BY_POSITION, CorpusSplit, split_between
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.text.files import Paths, check_text_files, matched_paths

@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.dataset import NothingFound, pretraining_dataset
+from albert_tf.data.documents import BY_HASH, CorpusSplit
 from albert_tf.data.held_out import evaluated_share, held_out_shares
 from albert_tf.data.sources import corpus_files, document_tokens, held_out_shards, to_evaluate_on
-from albert_tf.data.splits import BY_HASH, CorpusSplit
 from albert_tf.errors import InputError
 from albert_tf.recipes import ExampleSettings, PretrainingRecipe
 from albert_tf.settings import flatten_record

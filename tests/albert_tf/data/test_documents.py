@@ -9,12 +9,15 @@ import tensorflow as tf
 
 from albert_tf.data import documents, held_out
 from albert_tf.data.documents import (
+    BY_HASH,
+    CorpusSplit,
     Documents,
     corpus_documents,
     documents_of,
     hash_bucket,
     in_hash_range,
     shuffle_documents,
+    split_between,
     text_documents,
     tokenize_documents,
 )
@@ -23,7 +26,6 @@ from albert_tf.data.prepare import prepare
 from albert_tf.data.prepare_files import FileSlice, read_slice
 from albert_tf.data.prepared import encode_document
 from albert_tf.data.sources import document_tokens
-from albert_tf.data.splits import BY_HASH, CorpusSplit, split_between
 from albert_tf.data.tfrecords import serialised_example
 from albert_tf.errors import InputError
 from albert_tf.text.lines import PART_BYTES

@@ -19,11 +19,11 @@ import albert_tf
 from albert_tf import cli
 from albert_tf.data import prepare as corpus
 from albert_tf.data import prepare_files
+from albert_tf.data.documents import CorpusSplit
 from albert_tf.data.prepare import prepare
 from albert_tf.data.prepare_plan import PreparationFailed
 from albert_tf.data.prepared import decode_documents, read_stats
 from albert_tf.data.sources import held_out_shards
-from albert_tf.data.splits import CorpusSplit
 from albert_tf.data.tfrecords import first_example, naming_damaged_files, tfrecord_reader
 from albert_tf.errors import InputError
 from tests.albert_tf.data.test_pretraining import original_ids

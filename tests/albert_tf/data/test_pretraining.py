@@ -10,7 +10,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.constants import pretraining_spec
 from albert_tf.data.dataset import NothingFound
-from albert_tf.data.splits import CorpusSplit
+from albert_tf.data.documents import CorpusSplit
 from albert_tf.data.tfrecords import naming_damaged_files
 from albert_tf.errors import InputError
 from tests.tiny import DOCUMENTS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.splits import CorpusSplit
+from albert_tf.data.documents import CorpusSplit
 from albert_tf.errors import InputError
 from albert_tf.pretraining import corpus as corpus_module
 from albert_tf.pretraining.corpus import HeldOut

@@ -156,6 +156,7 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
     assert line.startswith("albert-tf analyse: --against albert_huge ")
 
 
+@pytest.mark.slow
 def test_a_command_that_does_well_says_nothing_on_stderr(tmp_path):
     """Nor does TensorFlow, whose import tells of CUDA and of oneDNN."""
     environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}

@@ -31,6 +31,7 @@ def save(folder, function=lambda x: {"y": 2 * x}, extra=lambda: None, spec=X, na
     return folder
 
 
+@pytest.mark.slow
 def test_modules_of_an_export_pass(exported, capsys):
     """With the card among them."""
     check_main([str(exported.encoder.parent)])

@@ -78,6 +78,7 @@ def test_a_preprocessor_has_the_shapes_of_published_ones(preprocessors, recorded
     assert found["special tokens beside offsets"] == found["special tokens"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tokenize", "tokenize_with_offsets", "bert_pack_inputs"])
 def test_a_part_is_saved_without_the_others(name, preprocessors, tmp_path):
     tokens = preprocessors.tokenizer(tf.constant(contract.TEXTS))

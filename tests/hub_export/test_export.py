@@ -40,6 +40,7 @@ def test_a_run_is_not_exported_into_itself(small_run, capsys):
     assert names(small_run) == before
 
 
+@pytest.mark.slow
 def test_export_replaces_whole_folders_and_becomes_a_run_again(small_run, tmp_path, capsys):
     for folder in ("encoder", "preprocessor"):
         (tmp_path / folder).mkdir()

@@ -43,6 +43,7 @@ def test_preprocessor_8_whole_model_as_saved_model(trained, tmp_path):
     assert np.abs(reloaded.trainable_weights[0].numpy() - before).max() > 1e-5
 
 
+@pytest.mark.slow
 def test_preprocessor_8_whole_model_as_keras_file(trained, tmp_path):
     trained.save(tmp_path / "model.keras")
     reloaded = keras.models.load_model(

@@ -87,6 +87,7 @@ def test_archives_that_are_none_or_lead_out_of_their_folder(server, tmp_path, co
     assert not (tmp_path / "run").exists() and not list(tmp_path.rglob("escaped"))
 
 
+@pytest.mark.slow
 def test_hugging_face_as_its_users_know_it(golden, tmp_path):
     """The command line, with the environment variables that huggingface_hub reads when it is imported."""
     with serve() as server:

@@ -144,6 +144,7 @@ def test_duplicates_are_whole_documents(start, tmp_path):
     assert counts["sentences"] == 10_001 + 10_001 + 10_000
 
 
+@pytest.mark.slow
 def test_held_out_share_without_duplicates(start, tiny_vocabulary, tmp_path):
     """512 short documents, some of them twice, a fifth held out."""
     out, text = tmp_path / "out", tmp_path / "text.txt"
@@ -196,6 +197,7 @@ def test_examples_that_cannot_be_written_leave_nothing_behind(start, tmp_path, m
     assert left <= {".json", ""}  # spills and what they hold
 
 
+@pytest.mark.slow
 def test_interrupted_and_started_again(examples, start, tiny_vocabulary, tmp_path, monkeypatch):
     out, write_examples, written = tmp_path / "out", prepare_files.write_examples, []
 
@@ -237,6 +239,7 @@ def test_json_lines_on_the_command_line(tiny_vocabulary, tiny_tokenizer, tmp_pat
     assert read_stats(str(tmp_path / "out"))["counts"]["dropped_invalid_json"] == 1
 
 
+@pytest.mark.slow
 def test_examples(start, examples, prepared, tiny_vocabulary, tmp_path):
     folder, stats = tmp_path / "out", start(dupe_factor=3, **EXAMPLES)
     read = {"max_predictions": 9, "repeat": False, **SIZE}

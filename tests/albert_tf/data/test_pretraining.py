@@ -118,6 +118,7 @@ def test_one_seed_means_the_same_bytes_and_a_restored_iterator_goes_on(dataset, 
     assert same(batches[:15], [{name: x.numpy() for name, x in batch.items()} for batch in found])
 
 
+@pytest.mark.slow
 def test_every_example_has_masks_of_its_own(dataset, tmp_path):
     """The same text in every document, block, epoch, pipeline and seed, and other masks in each."""
     (tmp_path / "same.txt").write_text("\n\n".join(["\n".join(DOCUMENTS[0][:3])] * 40))
@@ -133,6 +134,7 @@ def test_every_example_has_masks_of_its_own(dataset, tmp_path):
     assert len(set(found)) == 100
 
 
+@pytest.mark.slow
 def test_a_cache_is_filled_once_and_examples_do_not_depend_on_the_batch_size(dataset, tiny_corpus, tmp_path):
     """The text is not read any more; the last batch is filled up."""
 
@@ -237,6 +239,7 @@ def test_the_graph_carries_the_vocabulary_and_no_python(dataset):
     assert not {"Placeholder", "VarHandleOp"} & {node.op for node in graph.node}
 
 
+@pytest.mark.slow
 def test_one_document_has_no_random_next_segments(dataset, tmp_path, caplog):
     (tmp_path / "one.txt").write_text("\n".join(DOCUMENTS[0]))
     batch = next(iter(dataset(tmp_path / "one.txt", sentence_objective="nsp")))

@@ -186,6 +186,7 @@ def test_half_of_the_sentence_pairs_are_true(objective):
 FORMATS = ["full_sentences", "doc_sentences", "sentence_pair"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("input_format", FORMATS)
 def test_batches(input_format, tiny_corpus, tiny_vocabulary, tiny_tokenizer, tmp_path):
     """One epoch has every token once (but of pairs), and a resume over its end goes on exactly."""

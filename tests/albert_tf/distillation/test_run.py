@@ -114,6 +114,7 @@ def test_a_student_goes_on_with_its_teacher_alone(student, teacher, teacher_of, 
     distill(taught(student, teacher=moved), lambda line: None)  # which is the same
 
 
+@pytest.mark.slow
 def test_a_plain_run_does_not_go_on_with_a_teacher(run, settings, taught, teacher_of):
     made = settings(run)
     teacher = teacher_of(made.config.replace(vocab_size=TINY.vocab_size), PRETRAINER)
@@ -161,6 +162,7 @@ def headless(teacher_of):
     return teacher_of(BERT, {"model": "encoder"})
 
 
+@pytest.mark.slow
 def test_of_a_teacher_without_a_head_the_states_of_text_as_it_is_are_learned(
     headless, words, tiny_corpus, tiny_vocabulary, tmp_path
 ):

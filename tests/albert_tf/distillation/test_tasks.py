@@ -120,6 +120,7 @@ def test_scores_of_a_teacher_from_a_pretrained_student(teacher_of, taught, table
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 def test_a_student_reads_long_texts_in_windows(task_taught):
     recipe = {**RECIPE, "seq_length": 16, "steps": 2, "long": "windows", "window_pooling": "max"}
     made = task_taught(recipe=recipe, questions={"doc_stride": 7})
@@ -147,6 +148,7 @@ def probabilities(run, texts, labels):
     return np.array([[scores[label] for label in labels] for scores in found], np.float64)
 
 
+@pytest.mark.slow
 def test_the_teacher_alone_labels_what_is_unlabelled(task_teacher, task_taught, unlabelled):
     """The losses of an epoch of weights that stay: NumPy's means, over all and over labelled texts."""
     still = {"learning_rate": 0.0, "dropout": 0.0, "classifier_dropout": 0.0, "warmup_steps": 0}

@@ -197,6 +197,7 @@ def weighted(asked, made_once):
     return made_once("weighted", lambda folder: finetune(asked(folder, recipe=FITTED)))
 
 
+@pytest.mark.slow
 def test_training_is_weighted_and_evaluations_are_not(weighted, finetuned, own_table):
     first = {run: metrics(run)[0] for run in (weighted, finetuned)}
     assert first[weighted]["loss"] > 3 * first[finetuned]["loss"]

@@ -46,6 +46,7 @@ def layers(exits, own_table):
     return {n: (x.layers, np.stack([p.scores for p in x.predictions])) for n, x in found.items()}
 
 
+@pytest.mark.slow
 def test_its_files_say_so_and_it_goes_on_exactly(exits, asked, tmp_path):
     task = json.loads((exits / "task.json").read_text())
     assert task["early_exit"] is True and "exit_threshold" not in task
@@ -80,6 +81,7 @@ def test_it_begins_with_a_run_of_one_classifier(exits, asked, tmp_path):
     assert lines[-1] and any(line.endswith("; new: exits") for line in lines)
 
 
+@pytest.mark.slow
 def test_texts_leave_whatever_they_are_batched_with(exits, layers, own_table):
     assert layers[L - 1][0].tolist() == layers[L][0].tolist() == [L] * len(TEXTS)
     assert 2 <= layers[1][0].min() < layers[1][0].max()
@@ -93,6 +95,7 @@ def test_texts_leave_whatever_they_are_batched_with(exits, layers, own_table):
     np.testing.assert_allclose(np.stack([p.scores for p in whole.predictions]), layers[L][1], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_everything_that_answers_takes_a_patience(exits, layers, own_table, tmp_path):
     best = layers[1][1].max(axis=1)
     predict(exits, own_table, tmp_path / "out.csv", patience=1)
@@ -155,6 +158,7 @@ def test_regression_has_a_threshold(asked, tmp_path):
     np.testing.assert_allclose(model.exits.output_bias, np.full([L - 1, 1], np.mean(lengths)), atol=0.1)
 
 
+@pytest.mark.slow
 def test_others_have_one_classifier(exits, tmp_path):
     done = convert("run", "huggingface", exits, tmp_path / "there")
     assert done.unread == ["exits/output_weights", "exits/output_bias"]
@@ -182,6 +186,7 @@ def test_bad_combinations(make, task, recipe, message):
         make(**OWN, task=task, recipe=recipe, **teacher)
 
 
+@pytest.mark.slow
 def test_a_patience_needs_exits(finetuned, exits, own_table, tmp_path):
     for run, options, message in (
         (finetuned, {}, "patience=2: the model has no exits"),

@@ -66,7 +66,8 @@ def read_probabilities(run, file, output):
     return rows, np.array([[float(row[name]) for name in names] for row in rows], np.float32)
 
 
-@pytest.mark.parametrize("task", ["classification", pytest.param("multi_label", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["classification", "multi_label"])
 def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     file, right, run = run_of(task)
     _, scores = read_probabilities(run, file, tmp_path / "before.csv")
@@ -180,6 +181,7 @@ def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
     assert [row[1] for row in curve.rows if row[0] == "loss"] == [2, 4, 6, 8]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_done_chooses_one(finetuned, asked, own_table, tmp_path):
     shutil.copytree(finetuned, tmp_path / "run")
     made, lines, written = asked(tmp_path / "run", threshold="auto"), [], []
@@ -228,6 +230,7 @@ def test_predictions_at_a_threshold_come_first(run_of, tmp_path):
     assert [answer[0]["label"] for answer in answers] == expected
 
 
+@pytest.mark.slow
 def test_a_report_of_a_folder_of_glue(saved, tmp_path, capsys):
     labels = write_glue(tmp_path / "MNLI", "mnli", 7)
     run, folder = saved("mnli"), tmp_path / "report"

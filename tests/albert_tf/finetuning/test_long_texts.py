@@ -118,6 +118,7 @@ def mean(asked):
     return made.output
 
 
+@pytest.mark.slow
 def test_all_but_the_pooler_learns(mean, asked):
     """The pooler, which has no gradient, does not decay either. The rate of the first update is 0."""
     assert albert_tf.load(mean).pooling == "mean"

@@ -151,6 +151,7 @@ def test_tags(saved, tmp_path):
     assert figures["examples"] == len(SENTENCES)
 
 
+@pytest.mark.slow
 def test_tags_of_plain_texts(saved, tmp_path):
     """Those of a pipeline, of texts in a column of a table."""
     run = saved("tagging", [TaggedRecord("f", 1, ("a", "b", "c"), ("O", "X", "Y"))])

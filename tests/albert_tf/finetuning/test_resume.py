@@ -51,6 +51,7 @@ def test_sigterm_saves_and_the_same_settings_resume(finetuned, asked, monkeypatc
     assert evaluations[0] == evaluations[1]
 
 
+@pytest.mark.slow
 def test_more_steps_go_on(finetuned, asked, tmp_path):
     copy, lines = tmp_path / "run", []
     shutil.copytree(finetuned, copy)
@@ -76,6 +77,7 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     assert lines == []  # nothing was extended
 
 
+@pytest.mark.slow
 def test_a_tagger_remembers_its_words(asked, tmp_path):
     """It splits plain text as it was trained, and goes on so. Without entities there is no F1."""
     (tmp_path / "own.conll").write_text("(\to\nAda\tb_per\n)\to\n\n" * 8)
@@ -145,6 +147,7 @@ def test_other_data_is_refused_wherever_it_lies(
     finetune(asked(finetuned, train=tmp_path / "moved.jsonl"))
 
 
+@pytest.mark.slow
 def test_a_run_that_never_got_to_a_checkpoint_starts_again(finetuned, asked, tmp_path):
     copy = tmp_path / "run"
     shutil.copytree(finetuned, copy)

@@ -20,6 +20,7 @@ from tests.albert_tf.pretraining.runs import metrics, weights
 SHORT = {**RECIPE, "steps": 2, "warmup_steps": 1}
 
 
+@pytest.mark.slow
 def test_each_seed_is_a_run_and_the_summary_is_of_all(asked, tmp_path, monkeypatch):
     folder, lines, original = tmp_path / "runs", [], finetune.finetune
     made = asked(folder, seed=4, recipe=SHORT, loop={"log_every": 0, "eval_every": 1})
@@ -62,6 +63,7 @@ def test_each_seed_is_a_run_and_the_summary_is_of_all(asked, tmp_path, monkeypat
     assert found["best"]["accuracy"] == max(line["eval_accuracy"] for line in best.values())
 
 
+@pytest.mark.slow
 def test_the_folder_stands_for_its_best_run(finetuned, own_table, tmp_path, capsys):
     """For `evaluate` and `predict`, which say which it is; other runs stand for themselves."""
     folder = tmp_path / "runs"

@@ -201,6 +201,7 @@ def by_loss(asked, made_once):
     return made_once("by_loss", lambda folder: finetune(asked(folder, eval=None, evaluation=LOSS)))
 
 
+@pytest.mark.slow
 def test_the_lowest_loss_tells_the_best_step(by_loss, own_table):
     run, losses = RunDirectory(by_loss), {}
     for line in metrics(by_loss):
@@ -215,6 +216,7 @@ def test_the_lowest_loss_tells_the_best_step(by_loss, own_table):
     assert run.recipe["eval_examples"] == {"dev": round(0.3 * count)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "best_by", "choose"),
     [({}, "auc", max), ({"task": "regression", "columns": Columns("text", None, "length")}, "rmse", min)],

@@ -76,7 +76,8 @@ def assert_close(one, other, tolerance=1e-5):
 AGREEING = [kind for kind in KINDS if kind not in ("multi_label", "question_answering")]
 
 
-@pytest.mark.parametrize("kind", [*AGREEING, pytest.param("question_answering", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [*AGREEING, "question_answering"])
 def test_a_run_and_its_export_agree_in_any_batch(kind, exported, asked, monkeypatch):
     at, found = TokenIndex.at, []
     monkeypatch.setattr(TokenIndex, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
@@ -92,6 +93,7 @@ def test_a_run_and_its_export_agree_in_any_batch(kind, exported, asked, monkeypa
         assert list(find_faults(folder / "1", tf.saved_model.load(str(folder / "1")))) == []
 
 
+@pytest.mark.slow
 def test_compiled_by_xla_it_answers_the_same(made, asked, monkeypatch):
     kind = "question_answering"
     inputs = [*INPUTS[kind][:3], INPUTS[kind][-1]]
@@ -365,6 +367,7 @@ def test_texts_by_name_for_every_task(asked):
         assert_close(asked(kind)([{"text": text}]), asked(kind)([text]))
 
 
+@pytest.mark.slow
 def test_several_answers(made, exported, asked):
     """The best first, each text once; of an export as many as it has."""
     inputs = [*INPUTS["question_answering"], {"question": "Why?", "context": "Bread"}]

@@ -536,7 +536,8 @@ def test_numbers_that_may_be_names_are_refused():
 LONG_TEXTS = [TEXTS[0], " ".join(TEXTS), "", " ".join(TEXTS[3:6])]
 
 
-@pytest.mark.parametrize("pooling", ["mean", pytest.param("max", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["mean", "max"])
 def test_windows_of_long_texts_are_pooled_within_the_call(fresh, piece_tokenizer, tmp_path, pooling):
     model = fresh(seq_length=16, long="windows", doc_stride=5, window_pooling=pooling)
     weights = model.classifier.classifier.output_weights

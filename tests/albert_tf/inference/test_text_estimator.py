@@ -73,6 +73,7 @@ def test_a_pickled_estimator_answers_when_the_first_is_gone(learned, origin):
         clone(learned).predict(TEXTS)
 
 
+@pytest.mark.slow
 def test_weights_of_labels_and_what_is_held_out_are_the_runs(origin):
     """Labels that are floats have the names that tables give them."""
     settings = {"class_weight": {7.0: 3.0}, "eval_share": 0.25, "label_smoothing": 0.1, "best_by": "loss"}

@@ -99,6 +99,7 @@ def learn(encoder, inputs):
     return step(inputs)
 
 
+@pytest.mark.slow
 def test_a_network_learns_the_same_and_only_training_is_compiled(rng):
     """With recomputation, which uses the compiled functions, too."""
     config = TINY.replace(

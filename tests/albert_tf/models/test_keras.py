@@ -103,6 +103,7 @@ def fitted(case, **kwargs):
     return model, history.history["loss"], model.evaluate(*data, **batch, return_dict=True, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_fit_evaluate_predict_save_and_load(name, tmp_path):
     case = CASES[name]

@@ -138,6 +138,7 @@ def optimized(function, inputs):
     return [node for graph in graphs for node in graph.post_optimization_graph.node]
 
 
+@pytest.mark.slow
 def test_the_optimized_graph_computes_each_layer_twice_and_adds_up_as_it_goes(inputs):
     layers = 4
     counts, terms = [], []

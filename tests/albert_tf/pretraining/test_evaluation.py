@@ -65,6 +65,7 @@ def test_the_batch_size_decides_about_no_figure(run, stored):
     assert figures[0] == pytest.approx(figures[1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_text_is_normalised_as_the_run_says(run, tiny_corpus, evaluated, tmp_path):
     """A cased run sees what an uncased one does, if the text has no capitals."""
     cased, small = shutil.copytree(run, tmp_path / "run"), tmp_path / "small.txt"

@@ -84,7 +84,7 @@ def test_offsets_cut_the_bytes_of_each_token(gpt2):
     byte_of = {character: byte for byte, character in enumerate(byte_characters())}
     rows = tokens.value_rowids().numpy()
     for row, token, start, limit in zip(
-        rows, tokens.values.numpy(), starts.values, limits.values, strict=True
+        rows, tokens.values.numpy(), starts.values.numpy(), limits.values.numpy(), strict=True
     ):
         assert texts[row][start:limit] == bytes(byte_of[character] for character in gpt2.pieces[token])
     together = np.zeros(len(texts), np.int64)

@@ -37,10 +37,11 @@ def test_offsets_cut_the_bytes_of_each_piece(recorded):
     assert tokens.to_list() == tokenizer(tf.constant(texts)).to_list()
     rows = tokens.value_rowids().numpy()
     cuts = [
-        texts[row][start:limit] for row, start, limit in zip(rows, starts.values, limits.values, strict=True)
+        texts[row][start:limit]
+        for row, start, limit in zip(rows, starts.values.numpy(), limits.values.numpy(), strict=True)
     ]
     normalized = [text.decode() for text in basic_words(tf.constant(cuts)).numpy()]
-    pieces = [vocabulary.pieces[i] for i in tokens.values]
+    pieces = [vocabulary.pieces[i] for i in tokens.values.numpy()]
     wrong = [
         (piece, cut)
         for piece, cut in zip(pieces, normalized, strict=True)

@@ -54,6 +54,7 @@ def test_updates_equal_a_training_loop_written_by_hand(reference):
     np.testing.assert_allclose(totals.gradient_norm, norm, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_replicas_and_microbatches_change_nothing_without_dropout(reference, two_replicas):
     """Updates of a global batch whose rows have different numbers of masked tokens."""
     alone, alone_totals = reference
@@ -106,6 +107,7 @@ def test_recomputation_changes_nothing(two_replicas):
     assert_close(trained(two_replicas, remat=True, **options)[0], trained(two_replicas, **options)[0], 1e-6)
 
 
+@pytest.mark.slow
 def test_xla_changes_nothing(reference):
     assert_close(trained(xla=True, accumulate=4)[0], reference[0])
 
@@ -140,9 +142,8 @@ def test_each_update_drops_units_of_its_own():
     assert abs(second / first - 1) > 0.02
 
 
-@pytest.mark.parametrize(
-    ("parts", "accumulate"), [pytest.param("two_replicas", 1, marks=pytest.mark.slow), (None, 2)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("parts", "accumulate"), [("two_replicas", 1), (None, 2)])
 def test_replicas_and_microbatches_drop_units_of_their_own(parts, accumulate, request):
     """Of the same rows: would they drop the same units, both would have the gradient of one."""
     strategy = request.getfixturevalue(parts) if parts else None

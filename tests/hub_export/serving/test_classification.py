@@ -77,6 +77,7 @@ def labeler(request, piece_tokenizer):
     return served(albert_tf.AlbertSpanLabeler(CONFIG, **KINDS[request.param]), piece_tokenizer, TASK)
 
 
+@pytest.mark.slow
 def test_answers_are_what_is_predicted(labeler):
     """Of more windows than are read at once; places are of bytes."""
     long = ("Why?", " ".join(sentence for document in DOCUMENTS for sentence in document))

@@ -77,6 +77,7 @@ def test_encoder_6_mirrored_fit_is_the_fit_of_one_replica(exported, tmp_path, tw
         assert np.abs(theirs - first).max() > 1e-6 or "key/bias" in theirs.name
 
 
+@pytest.mark.slow
 def test_encoder_6_mixed_precision(exported, trained):
     keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:

@@ -353,7 +353,8 @@ def test_a_failure_keeps_what_there_is_to_go_on_from(start, tmp_path):
     assert (tmp_path / "out" / "unfinished" / "run-000000.json").exists()
 
 
-@pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["in_memory", pytest.param("multi_processing")])
 def test_a_failure_is_one_line(mode, tiny_vocabulary, tmp_path):
     """In a process of its own, where Beam's log would be seen."""
     (tmp_path / "text.gz").write_bytes(gzip.compress(b"the hat and a loaf\n" * 9)[:-8] + bytes(8))

@@ -106,6 +106,7 @@ def test_packed_sentences_of_any_documents(lengths, max_tokens, over_ends):
     assert [token for row in found for token in row if token != SEPARATOR] == [*range(sum(map(sum, lengths)))]
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.lists(documents_of_any_kind, max_size=5), st.sampled_from([3, 20, 64]))
 def test_a_block_begins_with_what_the_last_one_left(many, max_tokens):

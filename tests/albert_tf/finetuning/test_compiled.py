@@ -67,6 +67,7 @@ def test_a_compiled_run_learns_the_same(asked, caplog):
     assert {shape.split()[1] for shape in announced} == {"update", "prediction"}
 
 
+@pytest.mark.slow
 def test_evaluate_and_predict_compile_if_asked(finetuned, own_table, tmp_path, capsys):
     evaluate = ["evaluate", "--run", str(finetuned), "--eval", str(own_table)]
     figures = {}

@@ -136,6 +136,7 @@ def test_the_best_step_of_a_finetuned_run_is_taken(saved, begun):
         np.testing.assert_array_equal(found[name], weights(origin, 0)[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_run_that_it_began_with_may_go(pretrained, asked, tmp_path, monkeypatch):
     origin = tmp_path / "origin"
     shutil.copytree(pretrained, origin)

@@ -205,6 +205,7 @@ def test_regression_begins_at_the_mean(fresh, made, tmp_path):
     assert not albert_tf.TextClassifier.from_pretrained(made("regression").run)._begins_at_mean
 
 
+@pytest.mark.slow
 def test_labels_of_any_form_are_learned_alike(fresh):
     """By number or name, in a list or a dataset, and one-hot with a categorical loss."""
     named, hot = [NAMES[label] for label in LABELS], np.eye(2, dtype=np.float32)[LABELS]

@@ -156,6 +156,7 @@ def test_a_split_and_a_pipeline_take_it(origin, tmp_path, capfd):
     assert (tmp_path / "other/file").exists()
 
 
+@pytest.mark.slow
 def test_regression_and_pairs(origin, tmp_path):
     numbers = np.linspace(-1, 3, len(TEXTS))
     estimator = TextEstimator(origin, task="regression", output=tmp_path / "run", **QUICK)

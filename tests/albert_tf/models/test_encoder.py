@@ -333,6 +333,7 @@ def test_config_and_weights_round_trip(encoder, tmp_path):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
 def test_a_functional_model_is_trained_saved_and_loaded(inputs, tmp_path):
     """A user's classifier, fitted one step."""

@@ -127,6 +127,7 @@ def test_fit_evaluate_predict_save_and_load(name, tmp_path):
         np.testing.assert_allclose(found[key], value, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_fit_and_predict_on_a_list_of_inputs():
     case = next(iter(CASES.values()))
     names = case.make().inputs_in_order

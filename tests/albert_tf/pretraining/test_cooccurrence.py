@@ -135,6 +135,7 @@ def tokens_of(documents, tokenizer):
     ]
 
 
+@pytest.mark.slow
 def test_a_run_begins_so(settings, tiny_tokenizer, begun):
     """And otherwise as one that is not: whatever is random is the same."""
     random, lines = begun(settings(recipe=RECIPE))

@@ -1,6 +1,6 @@
 """The same fine-tuning by Hugging Face's transformers on PyTorch and by this package: figures, time, memory.
 
-    python benchmarks/finetuning.py --run minilm --glue glue --imdb imdb --output finetuning
+    python benchmarks/finetuning.py --run minilm --glue glue --imdb imdb --squad squad --output finetuning
 
 Of each task and seed both begin with the same weights, those of the head too, see the same batches in the
 same order, and have the same schedule, dropout, clipping and AdamW (PyTorch's fused one, which corrects the
@@ -37,7 +37,7 @@ import tf_keras as keras
 import transfer
 
 import albert_tf
-from albert_tf.constants import ENCODER_INPUTS, LABELS, ROWS
+from albert_tf.constants import ENCODER_INPUTS, END_POSITIONS, LABELS, ROWS, START_POSITIONS
 from albert_tf.conversion import convert
 from albert_tf.finetuning.data import PreparedRun, prepare_run
 from albert_tf.finetuning.finetune import finetune, first_values
@@ -88,6 +88,12 @@ def reviews(flags: argparse.Namespace) -> dict[str, Any]:
     return {"task": "classification", "train": train, "eval": test, "columns": Columns("text", None, "label")}
 
 
+def questions(flags: argparse.Namespace) -> dict[str, Any]:
+    """The head of SQuAD's training data; asked are XQuAD's English questions, a part of the dev set."""
+    files = {"train": flags.squad / "train-v1.1.head.json", "eval": flags.squad / "xquad.en.json"}
+    return {"task": "squad-v1.1", **files}
+
+
 TASKS = {
     "sst-2": Task("accuracy", glue("sst-2", "SST-2")),
     "mrpc": Task("f1", glue("mrpc", "MRPC")),
@@ -95,6 +101,7 @@ TASKS = {
     "sts-b": Task("spearman", glue("sts-b", "STS-B")),
     "imdb": Task("accuracy", reviews, {"seq_length": 128}),
     "imdb-head_tail": Task("accuracy", reviews, {"seq_length": 128, "long": "head_tail"}),
+    "squad": Task("f1", questions, {"seq_length": 384, "epochs": 1}),
 }
 
 
@@ -113,6 +120,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--glue", type=Path, help="folder of GLUE's tasks")
     parser.add_argument("--imdb", type=Path, help="folder of IMDB")
+    parser.add_argument("--squad", type=Path, help="folder with train-v1.1.head.json and xquad.en.json")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="(all)")
     systems = (OURS, EAGER, COMPILED)
     parser.add_argument("--systems", nargs="+", choices=systems, default=systems, help="(all)")
@@ -141,7 +149,7 @@ def jobs(flags: argparse.Namespace, name: str) -> Iterator[Job]:
     task = TASKS[name]
     data = task.data(flags)
     recipe = {key: getattr(flags, key) for key in ("epochs", "batch_size", "seq_length", "learning_rate")}
-    recipe |= {"dropout": 0.1, "classifier_dropout": 0.1, **task.recipe}
+    recipe |= {"dropout": 0.1, **task.recipe}
     for seed in range(flags.seeds):
         folder = flags.output / name / f"seed-{seed}"
         once = {"eval_every": 10**9, "checkpoint_every": 10**9}  # at the end
@@ -211,7 +219,8 @@ def begin(job: Job) -> None:
 def kept(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The inputs and labels of the examples that are there."""
     is_there = batch[ROWS].numpy() >= 0
-    return {name: batch[name].numpy()[is_there] for name in (*ENCODER_INPUTS, LABELS)}
+    names = {*ENCODER_INPUTS, LABELS, START_POSITIONS, END_POSITIONS} & batch.keys()
+    return {name: batch[name].numpy()[is_there] for name in names}
 
 
 def ours(job: Job) -> dict[str, Any]:
@@ -270,8 +279,8 @@ def converted_figures(job: Job, trained: Path) -> dict[str, float]:
 
 
 def answer(python: Path, code: str, job: Job) -> float | None:
-    """The seconds of a new process that answers one text, the median of three; None of pairs."""
-    if job.name in ("mrpc", "rte", "sts-b"):
+    """The seconds of a new process that answers one text, the median of three; None of other inputs."""
+    if job.name in ("mrpc", "rte", "sts-b", "squad"):
         return None
     seconds = []
     for _ in range(3):

@@ -17,21 +17,19 @@ import numpy as np
 import torch
 import transformers
 
-NAMES = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
+NAMES = {"input_word_ids": "input_ids", "input_mask": "attention_mask", "input_type_ids": "token_type_ids"}
 
 
 def batches(file: Path) -> list[dict[str, torch.Tensor]]:
     """All batches of a file, in their order."""
+    found: dict[int, dict[str, torch.Tensor]] = {}
     with np.load(file) as arrays:
-        count = 1 + max(int(name.partition("/")[0]) for name in arrays)
-        found = []
-        for number in range(count):
-            batch = {
-                name: torch.from_numpy(arrays[f"{number}/{ours}"]).long() for name, ours in NAMES.items()
-            }
-            labels = torch.from_numpy(arrays[f"{number}/labels"])
-            found.append({**batch, "labels": labels if labels.is_floating_point() else labels.long()})
-    return found
+        for path in arrays:
+            number, _, name = path.partition("/")
+            tensor = torch.from_numpy(arrays[path])
+            tensor = tensor if tensor.is_floating_point() else tensor.long()
+            found.setdefault(int(number), {})[NAMES.get(name, name)] = tensor
+    return [found[number] for number in sorted(found)]
 
 
 def optimizer_of(model: torch.nn.Module, begun: dict) -> torch.optim.Optimizer:
@@ -83,7 +81,8 @@ def main() -> None:
     for _ in range(2):
         evaluated = time.perf_counter()
         with torch.inference_mode():
-            np.concatenate([model(**batch).logits.numpy() for batch in dev])
+            for batch in dev:
+                model(**batch)
         evaluation = time.perf_counter() - evaluated
     network.save_pretrained(flags.output / "huggingface")
     for file in start.iterdir():

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import albert_tf
+from albert_tf.conversion import convert
 from hub_export.export import export
 from tests.pages import ROOT
 from tests.tiny import CORPUS, TINY
@@ -60,6 +61,7 @@ def write_sandbox(folder: Path, vocabulary: Path) -> None:
     config = TINY.replace(max_position_embeddings=128)  # as many as the demo's network has
     (folder / "tiny.json").write_text(config.to_json_string(), "utf-8")
     albert_tf.save(albert_tf.AlbertPretrainer(config), folder / "run", vocabulary=vocabulary)
+    convert("run", "huggingface", folder / "run", folder / "weights")
     bert = config.replace(embedding_size=config.hidden_size, sharing="none")
     albert_tf.save(albert_tf.AlbertEncoder(bert), folder / "bert", vocabulary=vocabulary)
     classifier = albert_tf.AlbertClassifier(config, num_labels=2)

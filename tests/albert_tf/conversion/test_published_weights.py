@@ -22,6 +22,7 @@ from albert_tf.text.tokenizer import open_tokenizer
 from hub_export.export import export
 from hub_export.other_runtimes import export_to
 from tests.albert_tf.conversion.published_weights_script import COUNT
+from tests.pages import blocks
 
 pytestmark = pytest.mark.slow
 
@@ -53,6 +54,14 @@ def folder(pairs, interop_python, tmp_path_factory):
     done = convert("huggingface", "run", folder / "model", folder / "run")
     assert (done.unread, done.fresh) == (["bert.embeddings.position_ids"], [])
     return folder
+
+
+def test_the_figures_in_the_readme(folder, monkeypatch, capsys):
+    (block,) = (x.text for x in blocks("README.md") if x.language == "python" and '"minilm"' in x.text)
+    (folder / "minilm").symlink_to("run")
+    monkeypatch.chdir(folder)
+    exec(compile(block, "README.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines()[-1] == block.rpartition("# ")[2].strip()
 
 
 def test_ids_states_and_embeddings_are_transformers(folder):

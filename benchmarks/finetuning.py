@@ -3,12 +3,12 @@
     python benchmarks/finetuning.py --run minilm --glue glue --imdb imdb --squad squad --output finetuning
 
 Of each task and seed both begin with the same weights, those of the head too, see the same batches in the
-same order, and have the same schedule, dropout, clipping and AdamW (PyTorch's fused one, which corrects the
-bias of its first updates). Their losses on the first batch, without dropout, must agree within 1e-4. What
-PyTorch has trained is converted back, so that the same code tells its figures on the dev set. Times are those
-of an epoch and of evaluating the dev set, each the last of a process in which it is repeated; the first
-answer is that of a new process. Each run leaves a JSON file; started again, it goes on where it stopped.
-Prints Markdown: of the seeds the mean and the range, and the mean difference from ours.
+same order, and have the same schedule, dropout, clipping and AdamW with bias correction; `uncorrected` is
+ours without it, as Google's code has it. Their losses on the first batch, without dropout, must agree within
+1e-4. What PyTorch has trained is converted back, so that the same code tells its figures on the dev set.
+Times are those of an epoch and of evaluating the dev set, each the last of a process in which it is repeated;
+the first answer is that of a new process. Each run leaves a JSON file; started again, it goes on where it
+stopped. Prints Markdown: of the seeds the mean and the range, and the mean difference from ours.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.columns import Columns
 from albert_tf.training.compute_settings import ComputeConfig
 
-OURS, EAGER, COMPILED = "ours", "eager", "compiled"
+OURS, UNCORRECTED, EAGER, COMPILED = "ours", "uncorrected", "eager", "compiled"
 PYTORCH = Path(__file__).resolve().parents[1] / ".venv-interop/bin/python"
 PROGRAM = Path(__file__).with_name("finetuning_pytorch.py")
 SENTENCE = "The film is a joy from its first minute to its last."
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--imdb", type=Path, help="folder of IMDB")
     parser.add_argument("--squad", type=Path, help="folder with train-v1.1.head.json and xquad.en.json")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="(all)")
-    systems = (OURS, EAGER, COMPILED)
+    systems = (OURS, UNCORRECTED, EAGER, COMPILED)
     parser.add_argument("--systems", nargs="+", choices=systems, default=systems, help="(all)")
     parser.add_argument(
         "--pytorch", type=Path, default=PYTORCH, help="Python with transformers (%(default)s)"
@@ -166,7 +166,7 @@ def result(flags: argparse.Namespace, job: Job, system: str) -> dict[str, Any]:
         print(f"{job.name}, seed {job.settings.seed}: {system}", file=sys.stderr, flush=True)
         if not (job.folder / "begun.json").exists():
             apart(begin, job)
-        found = apart(ours, job) if system == OURS else pytorch(flags, job, system)
+        found = apart(ours, job, system) if system in (OURS, UNCORRECTED) else pytorch(flags, job, system)
         file.write_text(json.dumps(found, indent=1))
     return json.loads(file.read_text())
 
@@ -223,14 +223,16 @@ def kept(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: batch[name].numpy()[is_there] for name in names}
 
 
-def ours(job: Job) -> dict[str, Any]:
+def ours(job: Job, system: str) -> dict[str, Any]:
     """Trains, evaluates twice and answers."""
+    run = RunDirectory(job.folder / system)
     prepared = prepared_run(job, job.settings)
     begun = time.perf_counter()
     loop = {**job.settings.loop, "log_every": prepared.batches_per_epoch}
-    finetune(dataclasses.replace(job.settings, init_from=job.folder / "start", loop=loop))
+    recipe = {**job.settings.recipe, "bias_correction": system == OURS}
+    start = {"init_from": job.folder / "start", "output": run.path}
+    finetune(dataclasses.replace(job.settings, **start, loop=loop, recipe=recipe))
     seconds = time.perf_counter() - begun
-    run = RunDirectory(job.folder / OURS)
     rates = [line["examples_per_second"] for line in read_metrics(run) if "examples_per_second" in line]
     return {
         **figures(job, prepared, load_finetuned(run).model),

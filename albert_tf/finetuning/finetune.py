@@ -65,7 +65,8 @@ def finetune(
         # Its pooler, too, though no gradient reaches it where the head does not read it: checkpoints number
         # the optimizer's variables.
         model.encoder.trainable = settings.freeze is None
-        optimizer = recipe_optimizer("adamw", recipe, recipe.steps, recipe.warmup_steps)
+        options = {"bias_correction": recipe.bias_correction}
+        optimizer = recipe_optimizer("adamw", recipe, recipe.steps, recipe.warmup_steps, **options)
         objective = objective_of(training_kind(data, recipe))
         training = Training(
             model=model,

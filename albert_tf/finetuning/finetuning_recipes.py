@@ -106,6 +106,8 @@ class FinetuningRecipe:
       beta_1: decay rate of the gradient's running mean.
       beta_2: decay rate of the squared gradient's running mean.
       epsilon: the optimizer's.
+      bias_correction: the optimizer's, which Google's code leaves out, so that its first hundreds of updates
+        are several times as large: with few examples results vary less with it.
       clip_norm: largest global norm of the gradients; None leaves them as they are.
 
     Source: of the defaults google-research/albert, optimization.py.
@@ -132,6 +134,7 @@ class FinetuningRecipe:
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-6
+    bias_correction: bool = False
     clip_norm: float | None = 1.0
 
     def __post_init__(self) -> None:

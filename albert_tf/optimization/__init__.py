@@ -62,8 +62,8 @@ def create_optimizer(
     return OPTIMIZERS[name](schedule, weight_decay=weight_decay, global_clipnorm=clip_norm, **kwargs)
 
 
-def recipe_optimizer(name: str, recipe: Any, steps: int, warmup_steps: int) -> AdamW:
-    """The optimizer of a recipe of pre-training or fine-tuning, for some steps."""
+def recipe_optimizer(name: str, recipe: Any, steps: int, warmup_steps: int, **kwargs: Any) -> AdamW:
+    """The optimizer of a recipe, for some steps; further arguments are those of the optimizer."""
     names = ("weight_decay", "clip_norm", "beta_1", "beta_2", "epsilon")
-    settings = {"num_warmup_steps": warmup_steps, **{key: getattr(recipe, key) for key in names}}
-    return create_optimizer(name, init_lr=recipe.learning_rate, num_train_steps=steps, **settings)
+    kwargs |= {"num_warmup_steps": warmup_steps, **{key: getattr(recipe, key) for key in names}}
+    return create_optimizer(name, init_lr=recipe.learning_rate, num_train_steps=steps, **kwargs)

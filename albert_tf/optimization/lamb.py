@@ -8,7 +8,15 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.optimization.adamw import AdamW, adam_moments, compile_update, compiled_adamw, is_excluded
+from albert_tf.optimization.adamw import (
+    AdamW,
+    Scales,
+    adam_direction,
+    adam_moments,
+    compile_update,
+    compiled_adamw,
+    is_excluded,
+)
 
 
 def lamb(
@@ -21,8 +29,9 @@ def lamb(
     beta_2: float,
     epsilon: float,
     decay: float,
+    scales: Scales = (1.0, 1.0),
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """One LAMB step: x - η (‖x‖ / ‖r + λx‖) (r + λx) with r = m / (√v + ε).
+    """One LAMB step: x - η (‖x‖ / ‖r + λx‖) (r + λx) with r = m̂ / (√v̂ + ε).
 
     Arguments and results as those of `adamw`.
 
@@ -30,7 +39,7 @@ def lamb(
     Note: google-research/albert leaves out the bias correction of m and v.
     """
     m, v = adam_moments(g, m, v, beta_1, beta_2)
-    u = m / (tf.sqrt(v) + epsilon) + decay * x
+    u = adam_direction(m, v, epsilon, scales) + decay * x
     return x - trust_ratio(x, u) * lr * u, m, v
 
 

@@ -10,6 +10,7 @@ from sklearn.metrics import f1_score
 
 import albert_tf
 from albert_tf.errors import InputError
+from albert_tf.finetuning import finetune as finetuning
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_steps
@@ -113,6 +114,14 @@ def test_updates_are_those_of_adamw_on_the_same_batches(plain, examples):
         np.testing.assert_allclose(value, expected[name], atol=1e-4, err_msg=name)
         # Of keys a bias changes no attention.
         assert np.abs(value - before[name]).max() > 1e-4 or "key/bias" in name, name
+
+
+def test_bias_correction_is_the_optimizers(asked, monkeypatch):
+    found = []
+    monkeypatch.setattr(finetuning, "train", lambda run, training, *_, **__: found.append(training.optimizer))
+    monkeypatch.setattr(finetuning, "final_lines", lambda *_: [])
+    finetune(asked(recipe={**PLAIN, "bias_correction": True}))
+    assert found[0].bias_correction
 
 
 def test_the_figures_are_those_of_the_model(plain, examples):

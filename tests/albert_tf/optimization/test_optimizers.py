@@ -232,6 +232,25 @@ def test_trust_ratio():
     assert [float(trust_ratio(a, b)) for a, b in ((x, u), (zero, u), (x, zero))] == [0.5, 1, 1]
 
 
+@both
+def test_bias_correction_by_hand(name):
+    """Kingma and Ba 2015, algorithm 1; with LAMB's trust ratio, and without, three updates in float64."""
+    generator = np.random.default_rng(0)
+    x, gradients = generator.normal(size=[4, 2]), generator.normal(size=[3, 4, 2])
+    variable = tf.Variable(x, dtype=tf.float64)
+    settings = {"weight_decay": 0.2, "global_clipnorm": None, "bias_correction": True}
+    made = {"lamb": Lamb, "adamw": AdamW}[name](0.1, **settings, epsilon=1e-3)
+    optimizer = type(made).from_config(made.get_config())
+    m, v = np.zeros([2, 4, 2])
+    for step, g in enumerate(gradients, start=1):
+        optimizer.apply_gradients([(tf.constant(g), variable)])
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        u = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-3) + 0.2 * x
+        ratio = np.linalg.norm(x) / np.linalg.norm(u) if name == "lamb" else 1
+        x = x - 0.1 * ratio * u
+    np.testing.assert_allclose(variable.numpy(), x, rtol=1e-6)  # the rate is float32
+
+
 def test_one_step_in_float64_by_hand():
     generator = np.random.default_rng(0)
     x, g, m = generator.normal(size=[3, 4, 2])

@@ -23,7 +23,7 @@ from albert_tf.models.layers import (
     dense,
     dropout,
 )
-from albert_tf.models.padding import TokenIndex
+from albert_tf.models.padding import TokenIndex, of_first_tokens
 
 # What a block computes with; its last pair is that of the closing LayerNorm.
 Parameters = tuple[DenseWeights, DenseWeights, DenseWeights]
@@ -60,6 +60,7 @@ class AttentionBlock(Layer):
         elementwise: LayerOps,
         seeds: tuple | None = None,
         tokens: TokenIndex | None = None,
+        first_only: bool = False,
     ) -> tf.Tensor:
         """Hidden states before the block to those behind it.
 
@@ -70,11 +71,19 @@ class AttentionBlock(Layer):
           elementwise: the network's activation, softmax and LayerNorm.
           seeds: two int32 [2], of the probabilities' dropout and of the output's; None drops nothing.
           tokens: of which x are the hidden states, [T, H] then; None: of all positions.
+          first_only: True for the first token of each row alone, [B, H], which reads all.
         """
         config = self.config
         projections, output, norm = parameters
         probabilities_seed, output_seed = seeds or (None, None)
-        query, key, value = self._heads(x, projections, bias, tokens)
+        if first_only:
+            split = [config.hidden_size, 2 * config.hidden_size]
+            of_query, of_others = zip(*(tf.split(part, split, axis=-1) for part in projections), strict=True)
+            key, value = self._heads(x, of_others, bias, tokens)
+            x, bias_of_one, tokens = of_first_tokens(x, bias, tokens), bias[..., :1], None
+            (query,) = self._heads(x, of_query, bias_of_one)  # [B, N, 1, D]
+        else:
+            query, key, value = self._heads(x, projections, bias, tokens)
         rate, softmax = config.attention_probs_dropout_prob, elementwise.softmax
         context = attention(query, key, value, bias, rate, probabilities_seed, softmax)  # [B, N, S, D]
         context = tf.transpose(context, [0, 2, 1, 3])  # [B, S, N, D]
@@ -92,12 +101,13 @@ class AttentionBlock(Layer):
     def _heads(
         self, x: tf.Tensor, projections: DenseWeights, bias: tf.Tensor, tokens: TokenIndex | None = None
     ) -> list[tf.Tensor]:
-        """Query, key and value of each head, [B, N, S, D] each; arguments as in `call`."""
+        """Query, key and value of each head, or some of them, [B, N, S, D] each; arguments as in `call`."""
         heads, width = self.config.num_attention_heads, self.config.hidden_size
         projected = dense(x, *projections)  # [B·S, 3H]
         if tokens is not None:
             projected = tokens.spread(projected)
-        shape = [tf.shape(bias)[0], tf.shape(bias)[3], 3, heads, width // heads]
+        parts = projected.shape[-1] // width
+        shape = [tf.shape(bias)[0], tf.shape(bias)[3], parts, heads, width // heads]
         projected = tf.reshape(projected, shape)  # [B, S, 3, N, D]
         return tf.unstack(tf.transpose(projected, [2, 0, 3, 1, 4]))  # [B, N, S, D] each
 

@@ -107,6 +107,7 @@ class AlbertEncoder(NetworkModel):
         seed: Seed = None,
         num_hidden_layers: int | None = None,
         return_attentions: bool = False,
+        pooled_only: bool = False,
     ) -> Outputs:
         """Hidden states of every token.
 
@@ -118,6 +119,8 @@ class AlbertEncoder(NetworkModel):
           seed: int32 [2], which alone decides what dropout drops; None draws one a call.
           num_hidden_layers: L, where it is not the config's: times that the shared layers are applied.
           return_attentions: True for `attentions`, too, which are computed a second time.
+          pooled_only: True for `pooled_output` alone, or without a pooler the first token's state; the last
+            layer then computes that token alone.
         Returns:
           `sequence_output` [B, S, H]; `pooled_output` [B, H], where the network has a pooler;
           `encoder_outputs`, a list of L · inner_group_num [B, S, H], the last of which is the sequence
@@ -138,7 +141,9 @@ class AlbertEncoder(NetworkModel):
         known, found = mask.shape, tf.shape(mask)
         shape = [known[0] or found[0], known[1] or found[1], self.config.hidden_size]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
-        states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training))
+        states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training), pooled_only)
+        if pooled_only:
+            return {"pooled_output": states[-1] if self.pooler is None else self.pooled(states[-1])}
         before = [x, *states]
         if tokens is not None:
             states = [tokens.padded(x) for x in states]  # [B·S, H] each
@@ -149,17 +154,17 @@ class AlbertEncoder(NetworkModel):
             "embedding_output": embedding_output,
         }
         if self.pooler is not None:
-            outputs["pooled_output"] = self.pooled(encoder_outputs[-1])
+            outputs["pooled_output"] = self.pooled(encoder_outputs[-1][:, 0])
         if return_attentions:
             blocks = [self.attention_blocks[pair.attention.key()] for pair in plan]
             attentions = zip(blocks, before, strict=False)
             outputs["attentions"] = [block.probabilities(x, bias, tokens) for block, x in attentions]
         return outputs
 
-    def pooled(self, sequence: tf.Tensor) -> tf.Tensor:
-        """The pooler's output [B, H] of hidden states [B, S, H]."""
+    def pooled(self, state: tf.Tensor) -> tf.Tensor:
+        """The pooler's output [B, H] of the first tokens' last states [B, H]."""
         assert self.pooler is not None
-        return ACTIVATIONS[self.config.pooler](self.pooler(sequence[:, 0]))
+        return ACTIVATIONS[self.config.pooler](self.pooler(state))
 
     def first_states(
         self, inputs: ModelInputs, seed: Seed = None
@@ -188,21 +193,27 @@ class AlbertEncoder(NetworkModel):
         tokens: TokenIndex | None,
         seeds: list[tf.Tensor] | None,
         training: bool,
+        pooled_only: bool,
     ) -> list[tf.Tensor]:
-        """The hidden states [B·S, H] behind each pair of the plan, from those before the first."""
+        """The hidden states [B·S, H] behind each pair of the plan, from those before the first.
+
+        With `pooled_only` those behind the last one are of the first tokens, [B, H].
+        """
         act, epsilon = self.config.hidden_act, self.config.layer_norm_eps
         ops = layer_ops(act, epsilon, is_fused=self.fused and training)
         attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
         feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
 
-        def layer(keys: list[str], x: tf.Tensor, seeds: tuple, parameters: tuple) -> tf.Tensor:
-            x = self.attention_blocks[keys[0]](x, parameters[0], bias, ops, seeds[:2], tokens)
+        def layer(
+            keys: list[str], first_only: bool, x: tf.Tensor, seeds: tuple, parameters: tuple
+        ) -> tf.Tensor:
+            x = self.attention_blocks[keys[0]](x, parameters[0], bias, ops, seeds[:2], tokens, first_only)
             return self.feed_forward_blocks[keys[1]](x, parameters[1], ops, seeds[2] if seeds else None)
 
         states = []
         for index, pair in enumerate(plan):
             keys = [path.key() for path in pair]
-            apply = functools.partial(layer, keys)
+            apply = functools.partial(layer, keys, pooled_only and index == len(plan) - 1)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             parameters = attention[keys[0]], feed_forward[keys[1]]
             if self.remat and training:

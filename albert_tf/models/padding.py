@@ -49,3 +49,11 @@ class TokenIndex(NamedTuple):
     def padded(self, x: tf.Tensor) -> tf.Tensor:
         """[T, W] to [B·S, W] with zeros at padding."""
         return tf.scatter_nd(self.places[:, tf.newaxis], x, [tf.size(self.numbers), x.shape[-1]])
+
+
+def of_first_tokens(x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex | None) -> tf.Tensor:
+    """Of each row the first token's state, [B, H], of states as `AttentionBlock` takes them."""
+    shape = [tf.shape(bias)[0], tf.shape(bias)[3]]
+    if tokens is not None:
+        return tf.gather(x, tf.reshape(tokens.numbers, shape)[:, 0])
+    return tf.reshape(x, [*shape, x.shape[-1]])[:, 0]

@@ -31,6 +31,7 @@ class TaskModel(NetworkModel):
     """The encoder and a head; the arguments of every subclass begin with those of `NetworkModel`."""
 
     has_head_dropout = True
+    reads_pooled_only = False  # True if the head reads no other states
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(config, remat, fused, **kwargs)
@@ -50,7 +51,8 @@ class TaskModel(NetworkModel):
         """
         rows = self.rows_of_inputs(self.name_inputs(inputs))
         seed, head_seed = head_seeds(training, seed) if self.has_head_dropout else (seed, None)
-        outputs = self.encoder(rows, training=training, seed=seed, num_hidden_layers=num_hidden_layers)
+        options = {"num_hidden_layers": num_hidden_layers, "pooled_only": self.reads_pooled_only}
+        outputs = self.encoder(rows, training=training, seed=seed, **options)
         return self.outputs_of_rows(self.head(rows, outputs, head_seed))
 
     def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
@@ -207,6 +209,7 @@ class PooledModel(TaskModel):
             check_pooler(config, f'pooling="{FIRST}"', f'"{MEAN}"')
         elif self.encoder.pooler is not None:
             self.encoder.pooler.trainable = False  # else Keras' `fit` warns of variables without gradients
+        self.reads_pooled_only = pooling == FIRST and not early_exit
         self.early_exit, self.exit_threshold = early_exit, exit_threshold
         self.exits = ExitClassifiers(units, config) if early_exit else None
         self.classifier = OutputLayer("classifier", units, config)
@@ -233,7 +236,7 @@ class PooledModel(TaskModel):
 
     def state(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """The state [B, H] that a classifier reads of hidden states [B, S, H]."""
-        return self.encoder.pooled(sequence) if self.pooling == FIRST else mean_state(sequence, mask)
+        return self.encoder.pooled(sequence[:, 0]) if self.pooling == FIRST else mean_state(sequence, mask)
 
 
 @keras.saving.register_keras_serializable("albert_tf")

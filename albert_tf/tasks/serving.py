@@ -101,17 +101,21 @@ class Served(NamedTuple):
         inputs = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
         return without_padding(inputs, least)
 
-    def encoded(self, inputs: Tensors) -> Tensors:
-        """`pooled_output` and `sequence_output` of the encoder's inputs [B, S]; padding's mean nothing."""
+    def encoded(self, inputs: Tensors, pooled_only: bool = False) -> Tensors:
+        """`pooled_output` and `sequence_output` of the encoder's inputs [B, S]; padding's mean nothing.
+
+        With `pooled_only` the latter may be missing.
+        """
         if self.compiled is not None:
             return self.compiled(inputs)
-        return with_pooled_output(self.encoder(skip_padding(inputs), training=False))
+        outputs = self.encoder(skip_padding(inputs), training=False, pooled_only=pooled_only)
+        return with_pooled_output(outputs)
 
     def outputs(self, inputs: Tensors, patience: tf.Tensor | None = None) -> Tensors:
         """The outputs of the model's head, of the encoder's inputs [B, S]; with patience `layers`, too."""
         if patience is not None:
             return call_with_early_exit(self.model, inputs, patience)
-        return self.model.head(inputs, self.encoded(inputs), None)
+        return self.model.head(inputs, self.encoded(inputs, self.model.reads_pooled_only), None)
 
     def logits(
         self, inputs: Tensors, patience: tf.Tensor | None = None

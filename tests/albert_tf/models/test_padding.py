@@ -62,6 +62,46 @@ def test_no_dense_layer_sees_padding(encoder, monkeypatch):
     assert rows == [len(PLACES)] * 4 * TINY.num_hidden_layers
 
 
+@pytest.mark.parametrize("remat", [False, True])
+@pytest.mark.parametrize(
+    "shape", [{}, {"sharing": "none", "pooler": "none"}, {"num_hidden_groups": 3, "inner_group_num": 2}]
+)
+def test_the_pooled_output_alone_is_the_same_and_has_the_same_gradients(shape, remat):
+    """By all positions of all layers; of a classifier, too, which asks for it."""
+    encoder = perturbed(albert_tf.AlbertEncoder(TINY.replace(**shape), remat=remat))
+    inputs, variables = inputs_of(MASK[[0, 1, 2, 4]]), encoder.trainable_variables
+
+    def computed(inputs, **options):
+        with tf.GradientTape() as tape:
+            outputs = encoder(inputs, training=True, **options)
+            state = (
+                outputs["pooled_output"] if options or encoder.pooler else outputs["sequence_output"][:, 0]
+            )
+            loss = tf.reduce_sum(state**2)
+        return outputs, state, tape.gradient(loss, variables, unconnected_gradients="zero")
+
+    _, state, gradients = computed(inputs)
+    for alike in (inputs, skip_padding(inputs)):
+        outputs, found, of_found = computed(alike, pooled_only=True)
+        assert outputs.keys() == {"pooled_output"}
+        np.testing.assert_allclose(found, state, atol=1e-5)
+        for variable, one, other in zip(variables, of_found, gradients, strict=True):
+            one, other = map(tf.convert_to_tensor, (one, other))
+            np.testing.assert_allclose(one, other, atol=1e-4, err_msg=variable.name)
+
+
+def test_a_classifier_computes_the_first_token_alone_in_the_last_layer(monkeypatch):
+    rows, model = [], albert_tf.AlbertClassifier(TINY, num_labels=2)
+
+    def counted(x, kernel, bias):
+        rows.append(x.shape[0])
+        return dense(x, kernel, bias)
+
+    monkeypatch.setattr(blocks, "dense", counted)
+    model(inputs_of(MASK))
+    assert rows == [MASK.size] * 4 * (TINY.num_hidden_layers - 1) + [MASK.size] + [len(MASK)] * 4
+
+
 MODELS = {
     "classifier, mean": (albert_tf.AlbertClassifier, {"num_labels": 3, "pooling": "mean"}),
     "token classifier": (albert_tf.AlbertTokenClassifier, {"num_labels": 3}),

@@ -80,8 +80,8 @@ class AttentionBlock(Layer):
             split = [config.hidden_size, 2 * config.hidden_size]
             of_query, of_others = zip(*(tf.split(part, split, axis=-1) for part in projections), strict=True)
             key, value = self._heads(x, of_others, bias, tokens)
-            x, bias_of_one, tokens = of_first_tokens(x, bias, tokens), bias[..., :1], None
-            (query,) = self._heads(x, of_query, bias_of_one)  # [B, N, 1, D]
+            x, tokens = of_first_tokens(x, bias, tokens), None  # [B, H]
+            (query,) = self._heads(x, of_query, bias[..., :1])  # [B, N, 1, D]
         else:
             query, key, value = self._heads(x, projections, bias, tokens)
         rate, softmax = config.attention_probs_dropout_prob, elementwise.softmax
@@ -101,7 +101,10 @@ class AttentionBlock(Layer):
     def _heads(
         self, x: tf.Tensor, projections: DenseWeights, bias: tf.Tensor, tokens: TokenIndex | None = None
     ) -> list[tf.Tensor]:
-        """Query, key and value of each head, or some of them, [B, N, S, D] each; arguments as in `call`."""
+        """Query, key and value of each head, or some of them, [B, N, S, D] each; arguments as in `call`.
+
+        Of the bias the shape counts, [B, 1, 1, S].
+        """
         heads, width = self.config.num_attention_heads, self.config.hidden_size
         projected = dense(x, *projections)  # [B·S, 3H]
         if tokens is not None:

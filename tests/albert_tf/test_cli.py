@@ -17,6 +17,7 @@ from tests.albert_tf.commands import ROOT, mistake, pretraining
 from tests.tiny import TINY
 
 
+@pytest.mark.slow
 def test_vocab_pretrain_prepare_evaluate_and_curve(tiny_corpus, tmp_path, capsys):
     """A vocabulary remembers how text was normalised: flags need not be typed again, others are refused."""
     vocabulary, run, prepared = tmp_path / "new/v.model", tmp_path / "run", tmp_path / "prepared"

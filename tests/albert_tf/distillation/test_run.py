@@ -73,6 +73,7 @@ def test_a_student_of_other_widths_begins_at_random_and_says_so(taught, begun):
         distill(taught(config=narrow))
 
 
+@pytest.mark.slow
 def test_run_directory_of_a_student(teacher, student, tiny_corpus):
     """The teacher is named in its recipe, and no part of its checkpoints."""
     recipe = json.loads((student / "recipe.json").read_text())
@@ -100,6 +101,7 @@ def test_a_resumed_student_ends_with_the_same_weights(student, taught):
     np.testing.assert_equal(weights(stopped.output), weights(student))
 
 
+@pytest.mark.slow
 def test_a_student_goes_on_with_its_teacher_alone(student, teacher, teacher_of, taught, tmp_path):
     other = teacher_of(BERT.replace(num_hidden_layers=3), PRETRAINER)
     with pytest.raises(InputError, match=rf"teacher_sha256 .*\({teacher}\) there .*\({other}\) here"):
@@ -206,6 +208,7 @@ def test_a_resumed_student_of_states_alone_ends_with_the_same_weights(headless, 
     np.testing.assert_equal(weights(stopped.output), weights(whole.output))
 
 
+@pytest.mark.slow
 def test_masks_are_asked_for_where_a_loss_needs_them(settings, student, tiny_corpus):
     with pytest.raises(InputError, match="masked_lm_prob=0"):
         pretrain(settings(recipe=RECIPE.replace(masked_lm_prob=0.0, max_predictions=None)))

@@ -62,6 +62,7 @@ def test_logits_of_a_teacher_are_in_the_order_of_the_students_labels(task_teache
     assert np.ptp(own) > 0
 
 
+@pytest.mark.slow
 def test_run_directory_of_a_student(student, table):
     recipe = json.loads((student / "recipe.json").read_text())
     assert [recipe[name] for name in ("temperature", "soft_weight", "label_weight")] == [2, 0.5, 0.5]
@@ -81,6 +82,7 @@ def test_a_resumed_student_ends_with_the_same_weights(student, task_taught):
     np.testing.assert_equal(weights(stopped.output), weights(student))
 
 
+@pytest.mark.slow
 def test_a_student_goes_on_with_its_teacher_alone(student, task_teacher, task_taught):
     made = task_taught(student)
     alone = {field.name: getattr(made, field.name) for field in dataclasses.fields(Finetuning)}

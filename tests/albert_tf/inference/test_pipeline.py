@@ -271,6 +271,7 @@ def test_any_model_has_embeddings(kind, made, piece_tokenizer):
     np.testing.assert_allclose(found, hand, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_embeddings_need_no_head_and_may_be_compiled(headless, piece_tokenizer, made):
     encoder, run = headless
     texts = ["a boat", "", "für 🐝"]

@@ -96,6 +96,7 @@ def test_a_small_corpus_is_evaluated_on_a_part_of_it(settings, tmp_path, text, h
     assert [line["step"] for line in metrics(made.output) if "eval_loss" in line] == [2, 3]
 
 
+@pytest.mark.slow
 def test_a_damaged_shard_is_named(run, settings, tmp_path):
     shard = tmp_path / "train-00000-of-00001.tfrecord"
     with tf.io.TFRecordWriter(str(shard)) as file:

@@ -107,7 +107,7 @@ class FinetuningRecipe:
       beta_2: decay rate of the squared gradient's running mean.
       epsilon: the optimizer's.
       bias_correction: the optimizer's, which Google's code leaves out, so that its first hundreds of updates
-        are several times as large: with few examples results vary less with it.
+        are several times as large.
       clip_norm: largest global norm of the gradients; None leaves them as they are.
 
     Source: of the defaults google-research/albert, optimization.py.

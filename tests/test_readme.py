@@ -37,6 +37,7 @@ ELSEWHERE = {
 NOT_HERE = {
     r"make demo": "minutes of training",
     r"make test": "this is one of its tests",
+    r"(dask |.* --runner DaskRunner)": "a cluster; tests/albert_tf/data/test_dask.py has one",
     r"albert-tf pretrain .* --strategy (tpu|mirrored|multi_worker) ": "TPUs, GPUs, other hosts",
     r"export TF_CONFIG=": "other hosts",
     r"export TF_XLA_FLAGS=": "GPUs, and whoever comes after in this process",

@@ -1,4 +1,4 @@
-"""A process that works for `prepare --direct_running_mode=multi_processing`: Beam's, without its log."""
+"""Processes that work for `prepare`: those of `--direct_running_mode=multi_processing`, and of a cluster."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import os
 from albert_tf.process import quiet_start
 
 
-def main() -> None:
-    """Works until the command that has started the process ends."""
+def import_tasks() -> None:
+    """Imports what the tasks need, without what Beam and TensorFlow say then."""
     with quiet_start():
-        from apache_beam.runners.worker import sdk_worker_main
+        import albert_tf.data.prepare  # noqa: F401
 
-        import albert_tf.data.prepare  # noqa: F401, what the tasks need
+
+def main() -> None:
+    """Works until the command that has started the process ends, without Beam's log."""
+    import_tasks()
+    from apache_beam.runners.worker import sdk_worker_main
+
     # The command is sent what fails; Beam logs it as well, with all its INFO lines.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sdk_worker_main.main([])

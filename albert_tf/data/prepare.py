@@ -38,37 +38,59 @@ from albert_tf.text.files import Paths, file_identities, input_files
 from albert_tf.text.tokenizer import load_tokenizer_config
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 
+_DASK_RUNNER = "albert_tf.data.dask_runner.DaskRunner"  # Beam knows its own by its full name alone
 
-def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
-    """Beam's options; InputError for a bad value, or a flag that it does not know and would pass over."""
+
+def runner_and_options(flags: Sequence[str]) -> tuple[PipelineRunner, PipelineOptions]:
+    """The runner that Beam's flags name, and all its options.
+
+    Raises:
+      InputError: there is no runner of that name, a value is bad, or neither Beam nor the runner knows a
+        flag, which Beam would pass over.
+    """
+    options, _ = _parsed(flags)
+    runner = _runner(options.view_as(StandardOptions).runner)
+    options, unknown = _parsed(flags)  # again: with those that the runner's module defines
+    if unknown:
+        names = ", ".join(f"--{name}" for name in sorted(unknown))
+        raise InputError(f"{names}: neither a flag of prepare nor an option of Apache Beam or its runner")
+    if runner is None:
+        return _local_runner(options.view_as(DirectOptions)), options
+    return runner, options
+
+
+def _parsed(flags: Sequence[str]) -> tuple[PipelineOptions, set[str]]:
+    """Beam's options, and the names of those that are unknown so far; InputError for a bad value."""
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):  # where Beam's parser lists all its flags before it
             options = PipelineOptions(list(flags))
-            unknown = (
-                options.get_all_options(retain_unknown_options=True).keys() - options.get_all_options().keys()
-            )
+            known = options.get_all_options().keys()
+            return options, options.get_all_options(retain_unknown_options=True).keys() - known
     except SystemExit:
         raise InputError(complaint.getvalue().strip().rpartition("error: ")[2]) from None
-    if unknown:
-        names = ", ".join(f"--{name}" for name in sorted(unknown))
-        raise InputError(f"{names}: neither a flag of prepare nor an option of Apache Beam")
-    return options
 
 
-def runner_of(options: PipelineOptions) -> PipelineRunner:
-    """The runner that options name; InputError where there is none of that name."""
-    name = options.view_as(StandardOptions).runner
-    if name is not None and name.lower() not in ("directrunner", "direct"):
-        try:
-            return create_runner(name)
-        except (ValueError, ImportError, AttributeError) as error:
-            raise InputError(f"--runner {name}: {error}") from None
-    # DirectRunner's own choice of these would be fetched from the net.
-    direct = options.view_as(DirectOptions)
-    python_logging.getLogger("apache_beam").setLevel(
-        python_logging.CRITICAL + 1
-    )  # its errors are raised as well
+def _runner(name: str | None) -> PipelineRunner | None:
+    """A runner by its name; None for the one that needs no other program."""
+    if name is None or name.lower() in ("directrunner", "direct"):
+        return None
+    try:
+        runner = create_runner(_DASK_RUNNER if name.lower() in ("daskrunner", "dask") else name)
+    except ModuleNotFoundError as error:
+        remedy = "; `pip install albert_tf[dask]` brings it" if error.name in ("dask", "distributed") else ""
+        raise InputError(f"--runner {name}: {error}{remedy}") from None
+    except (ValueError, ImportError, AttributeError, TypeError) as error:
+        raise InputError(f"--runner {name}: {error}") from None
+    if not isinstance(runner, PipelineRunner):
+        raise InputError(f"--runner {name}: that is no runner of Apache Beam")
+    return runner
+
+
+def _local_runner(direct: DirectOptions) -> PipelineRunner:
+    """The runner in this process, or in others that it starts; DirectRunner's own would come from the net."""
+    # Its errors are raised as well.
+    python_logging.getLogger("apache_beam").setLevel(python_logging.CRITICAL + 1)
     if direct.direct_running_mode != "multi_processing":
         return FnApiRunner()
     direct.direct_running_mode = "in_memory"  # else Beam starts workers of its own, which log
@@ -98,9 +120,9 @@ def prepare(
       inputs: text files, also .gz: a path, a glob or a list, on any filesystem that TensorFlow reads.
       output: the folder to write, on any filesystem that TensorFlow writes.
       vocabulary: a tokenizer's, such as a SentencePiece model.
-      beam_options: flags of Beam such as `--runner=SparkRunner`; without a runner, or with DirectRunner, the
-        work is done in this process, and with `--direct_running_mode=multi_processing --direct_num_workers=4`
-        in several.
+      beam_options: flags of Beam and its runner, such as `--runner=DaskRunner`; without a runner, or with
+        DirectRunner, the work is done in this process, and with
+        `--direct_running_mode=multi_processing --direct_num_workers=4` in several.
       report: called with lines about the progress.
       **settings: of `PreparationSettings`, and `lowercase` and `strip_accents`: where not given, as the
         vocabulary remembers them.
@@ -113,8 +135,7 @@ def prepare(
       BlockingIOError: another process prepares text in the folder.
       PreparationFailed: a task failed, for example on a damaged file, or the files hold no documents.
     """
-    options = pipeline_options(beam_options)
-    runner = runner_of(options)
+    runner, options = runner_and_options(beam_options)
     asked = {name: settings.pop(name) for name in TOKENIZER_DEFAULTS if name in settings}
     files = input_files(inputs)
     identities = file_identities(files)

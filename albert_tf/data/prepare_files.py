@@ -31,6 +31,7 @@ from albert_tf.data.example_builder import ExampleBuilder
 from albert_tf.data.prepare_plan import (
     Preparation,
     check_spill,
+    is_finished,
     read_output_json,
     whole_output_file,
     write_output_json,
@@ -229,6 +230,8 @@ def spill_name(number: int) -> str:
 
 def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
     """Tokenises a slice and writes its documents sorted by shard and digest, beside a JSON file of counts."""
+    if is_finished(plan, spill_name(file_slice.number)):
+        return
     counts: Counter[str] = Counter()
     by_shard: dict[str, list[Document]] = {name: [] for name in plan.shard_names}
     with tf.io.gfile.GFile(file_slice.file, "rb") as stream:
@@ -294,6 +297,8 @@ def write_shard(name: str, plan: Preparation, spills: int, spills_written: int) 
 
     The last argument, how many spills this run of the pipeline has written, lets the task wait for them.
     """
+    if is_finished(plan, name):
+        return
     documents = sorted(document for number in range(spills) for document in _read_spill(number, name, plan))
     kept = documents
     if plan.dedup:

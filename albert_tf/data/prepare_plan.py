@@ -223,6 +223,11 @@ def finished_tasks(plan: Preparation) -> set[str]:
     return {name.removesuffix(".json") for name in names if name.endswith(".json") and name != _SETTINGS}
 
 
+def is_finished(plan: Preparation, task: str) -> bool:
+    """Whether a task is finished: a cluster gives one out again if it loses the worker that did it."""
+    return tf.io.gfile.exists(plan.unfinished(f"{task}.json"))
+
+
 def finish(plan: Preparation) -> dict[str, Any]:
     """Writes stats.json, which is returned, from what the tasks have counted, and removes unfinished work.
 

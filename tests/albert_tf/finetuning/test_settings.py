@@ -236,7 +236,8 @@ def test_a_figure_of_the_report_tells_the_best_step(asked, own_table, tmp_path, 
             errors = np.array([row["prediction"] - row["length"] for row in rows])
             values[step] = np.sqrt((errors**2).mean())
     found = {line["step"]: line[f"eval_{best_by}"] for line in metrics(made.output) if "eval_loss" in line}
-    assert {step: found[step] for step in values} == pytest.approx(values, rel=1e-4)
+    pair = 1 / (26 * 12) if best_by == "auc" else 0  # whose scores may tie only as they are written
+    assert {step: found[step] for step in values} == pytest.approx(values, rel=1e-4, abs=pair)
     assert found[RunDirectory(made.output).default_step()] == choose(found.values())
 
 

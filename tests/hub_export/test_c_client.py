@@ -33,13 +33,8 @@ def program(tmp_path_factory) -> list[str]:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-ec", script],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
     word, model, signature, threads, *libraries = done.stdout.rstrip("\0").split("\0")
     assert (word, model, signature) == ("./answer", "demo-output/hub/serving/1", "serving_default")
     return [str(folder / "answer"), threads, *libraries]
@@ -48,10 +43,11 @@ def program(tmp_path_factory) -> list[str]:
 def asked(program, model, signature, texts) -> subprocess.CompletedProcess:
     """What the program says to texts."""
     answer, threads, *libraries = program
-    return subprocess.run(
+    words, lines = (
         [answer, str(model), signature, threads, *libraries],
-        input="".join(f"{text}\n" for text in texts), capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        "".join(f"{text}\n" for text in texts),
+    )
+    return subprocess.run(words, input=lines, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.parametrize(("signature", "count"), [("serving_default", 1000), ("fill_mask", 50)])

@@ -18,7 +18,7 @@ from typing import Any
 import albert_tf
 
 PRESET = "smoke"
-_VOCABULARY_SIZE, _WORDS = 1000, 20_000
+VOCABULARY_SIZE, _WORDS = 1000, 20_000
 _SYLLABLES = ["".join(pair) for pair in itertools.product("bdfgklmnprstvz", "aeiou")]
 
 
@@ -34,7 +34,7 @@ def read_flags(parser: argparse.ArgumentParser, **smallest: Any) -> argparse.Nam
     words, given = [], sys.argv[1:]
     if "--smoke" in given:
         albert_tf.PRESETS[PRESET] = albert_tf.PRESETS["albert_base_v2"].replace(
-            vocab_size=_VOCABULARY_SIZE, embedding_size=16, hidden_size=32, num_hidden_layers=2,
+            vocab_size=VOCABULARY_SIZE, embedding_size=16, hidden_size=32, num_hidden_layers=2,
             num_attention_heads=2, intermediate_size=64,
         )  # fmt: skip
         for name, value in smallest.items():
@@ -76,7 +76,7 @@ def vocabulary() -> Path:
     """A SentencePiece model of that text."""
     from albert_tf.text.vocabulary_training import train_vocabulary
 
-    train_vocabulary(text(), path := folder("spiece.model"), vocab_size=_VOCABULARY_SIZE)
+    train_vocabulary(text(), path := folder("spiece.model"), vocab_size=VOCABULARY_SIZE)
     return path
 
 

@@ -43,10 +43,8 @@ def program(tmp_path_factory) -> list[str]:
 def asked(program, model, signature, texts) -> subprocess.CompletedProcess:
     """What the program says to texts."""
     answer, threads, *libraries = program
-    words, lines = (
-        [answer, str(model), signature, threads, *libraries],
-        "".join(f"{text}\n" for text in texts),
-    )
+    words = [answer, str(model), signature, threads, *libraries]
+    lines = "\n".join([*texts, ""])
     return subprocess.run(words, input=lines, capture_output=True, text=True, timeout=300, check=False)
 
 

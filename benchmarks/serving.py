@@ -1,0 +1,134 @@
+"""How many texts a second a served model answers, one at a time and in batches that the server collects.
+
+    python -m benchmarks.serving
+
+Exports a classifier of albert_base's shape with random weights, or the run that --run names, and serves it
+on loopback from a process of its own, which stands in for TF Serving: TensorFlow's own batching (the server
+has the same code) collects requests for at most 2 ms into at most 32 rows, or each request is computed by
+itself. Clients of examples/serving/load_test.py send sentences of different lengths. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent import futures
+from pathlib import Path
+
+from benchmarks import smoke
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "examples/serving"))  # as a script has its own folder there
+
+ROWS_OF_A_BATCH, WAIT_MS = 32, 2  # as examples/serving/batching.config has them
+
+
+def main() -> None:
+    """Prints a table without batching, and one with it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument(
+        "--run", type=Path, help="run directory of a classifier (albert_base's shape, untrained)"
+    )
+    parser.add_argument(
+        "--clients", type=int, nargs="+", default=[1, 4, 16, 64], help="at a time (1 4 16 64)"
+    )
+    parser.add_argument("--seconds", type=float, default=20, help="of each row (20)")
+    parser.add_argument("--serve", nargs=2, metavar=("MODEL", "BATCHED"), help=argparse.SUPPRESS)
+    options = smoke.read_flags(parser, clients=(1, 2), seconds=0.5)
+    if options.serve:
+        serve(*options.serve)
+        return
+    from load_test import HEAD, row, waited
+
+    from hub_export.export import export
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run = options.run or untrained(folder, smoke.PRESET if options.smoke else "albert_base_v2")
+        export(run, folder / "hub", check=False)
+        texts = smoke.sentences(500)
+        for batched in (False, True):
+            print(f"\n{'Batched' if batched else 'One at a time'}:\n\n{HEAD}")
+            command = [sys.executable, "-m", "benchmarks.serving", "--serve", str(folder / "hub/serving/1")]
+            with subprocess.Popen(
+                [*command, str(batched)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            ) as server:
+                try:
+                    address = f"localhost:{int(server.stdout.readline())}"
+                    waited(
+                        address,
+                        texts,
+                        max(options.clients),
+                        min(options.seconds, 3),
+                        signature="serving_default",
+                    )
+                    for clients in options.clients:
+                        times = waited(address, texts, clients, options.seconds, signature="serving_default")
+                        print(row(clients, options.seconds, times), flush=True)
+                finally:
+                    server.kill()
+
+
+def untrained(folder: Path, preset: str) -> Path:
+    """A run directory of a classifier whose weights nobody has trained."""
+    import albert_tf
+
+    vocabulary = smoke.vocabulary()
+    config = albert_tf.PRESETS[preset].replace(vocab_size=smoke.VOCABULARY_SIZE)
+    model = albert_tf.AlbertClassifier(config, num_labels=2)
+    task = {"task": "classification", "labels": ["bad", "good"], "seq_length": 128}
+    albert_tf.save(model, folder / "run", vocabulary=vocabulary, task=task)
+    return folder / "run"
+
+
+def serve(model: str, batched: str) -> None:
+    """Prints its port and serves a model, until somebody kills the process, or for an hour."""
+    import grpc
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+    import albert_tf.text.tokenizer  # noqa: F401, registers the ops of TF Text
+
+    loaded = tf.saved_model.load(model)  # whose variables are there as long as it is
+    signature = loaded.signatures["serving_default"]
+    names = sorted(signature.structured_outputs)
+
+    def answers(text: tf.Tensor) -> list[tf.Tensor]:
+        outputs = signature(text=text)
+        return [outputs[name] for name in names]
+
+    answer = tf.function(answers, input_signature=[tf.TensorSpec([None], tf.string)])
+    if batched == "True":
+        batching = tf.nondifferentiable_batch_function(
+            num_batch_threads=os.cpu_count(),
+            max_batch_size=ROWS_OF_A_BATCH,
+            batch_timeout_micros=1000 * WAIT_MS,
+            allowed_batch_sizes=[*range(1, ROWS_OF_A_BATCH + 1)],
+            max_enqueued_batches=1000,
+        )
+        answer = tf.function(batching(answers), input_signature=[tf.TensorSpec([None], tf.string)])
+
+    class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
+        def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext):
+            text = tf.constant(tf.make_ndarray(request.inputs["text"]))
+            response = predict_pb2.PredictResponse()
+            for name, tensor in zip(names, answer(text), strict=True):
+                response.outputs[name].CopyFrom(tf.make_tensor_proto(tensor))
+            return response
+
+    server = grpc.server(futures.ThreadPoolExecutor(128))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Service(), server)
+    port = server.add_insecure_port("localhost:0")
+    server.start()
+    print(port, flush=True)
+    time.sleep(3600)
+
+
+if __name__ == "__main__":
+    main()

@@ -120,6 +120,12 @@ def check_place(path: Path, *, is_folder: bool) -> None:
         raise PermissionError(errno.EACCES, reason, str(path))
 
 
+def check_there(path: PathLike, problem: str) -> None:
+    """FileNotFoundError with the problem if a path of this machine does not exist."""
+    if address_of(path) is None and not path_exists(path):
+        raise FileNotFoundError(f"{os.fspath(path)}: {problem}")
+
+
 def check_new(path: Path) -> None:
     """Refuses a place where no new folder can be made: an empty one may be there.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from albert_tf.constants import EXPORT_RUNTIMES, PRECISIONS
 from albert_tf.errors import InputError
-from albert_tf.io import check_place
+from albert_tf.io import check_place, check_there
 from albert_tf.process import end_in_order, quiet_start
 from albert_tf.program import TERMINATED, OneLineParser, run_program
 
@@ -59,6 +59,7 @@ def run_export(flags: argparse.Namespace) -> None:
     ):
         raise InputError(f"{', '.join(given)}: of no use with --to {runtime}, leave it out")
     check_place(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
+    check_there(flags.run, "no such folder: name a run")
     with quiet_start():
         import tensorflow as tf
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import shlex
 from collections.abc import Sequence
 
@@ -21,6 +20,7 @@ from albert_tf.cli import (
     pretrain,
     vocab,
 )
+from albert_tf.cli.flags import check_inputs
 from albert_tf.program import Command, OneLineParser, run_command
 
 _MODULES = (vocab, prepare, pretrain, finetune, distill, evaluate, predict, convert, compress, analyse, plan)
@@ -44,7 +44,12 @@ def parse_command(arguments: Sequence[str]) -> Command:
     if flags.command != "prepare":  # whose other flags are Beam's
         flags.parser.refuse(others)
     flags.command_line = shlex.join(["albert-tf", *arguments])
-    work = functools.partial(COMMANDS[flags.command].run, flags)
+
+    def work() -> None:
+        if flags.command not in ("convert", "compress"):  # of which these may be published
+            check_inputs(flags)
+        COMMANDS[flags.command].run(flags)
+
     return Command(f"albert-tf {flags.command}", work, flags=vars(flags).keys())
 
 

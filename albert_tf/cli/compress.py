@@ -6,6 +6,7 @@ import argparse
 
 from albert_tf.cli import flags as shared
 from albert_tf.process import quiet_start
+from albert_tf.published import publisher_of
 
 SUMMARY = "the run of a BERT or RoBERTa to the beginnings of an ALBERT"
 
@@ -24,6 +25,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the run, and prints what it has cost and what comes next."""
+    publisher_of(flags.run)  # which says so if it is neither there nor published
     with quiet_start():
         from albert_tf.conversion.compress import compress
         from albert_tf.conversion.init_from import resolve_run

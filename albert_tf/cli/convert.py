@@ -7,6 +7,7 @@ import argparse
 from albert_tf.cli import flags as shared
 from albert_tf.constants import READ_FORMATS, WRITTEN_FORMATS
 from albert_tf.process import quiet_start
+from albert_tf.published import publisher_of
 
 SUMMARY = "checkpoints of other implementations to run directories, and back"
 
@@ -32,6 +33,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the checkpoint, and prints what was left out or made up, and what was written."""
+    if flags.source != "run":
+        publisher_of(flags.input)  # which says so if it is neither there nor published
     with quiet_start():
         from albert_tf.conversion.convert import convert
         from albert_tf.filesystem import list_entries

@@ -6,7 +6,7 @@ import argparse
 import inspect
 import re
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ from absl import logging
 
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.io import check_new
+from albert_tf.io import check_new, check_there
+from albert_tf.published import publisher_of
 from albert_tf.settings import flat_fields
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
@@ -109,6 +110,39 @@ def exit_flags(parser: Flags) -> None:
     """The layers that must agree before an example leaves the network: the flags of EXIT_FLAGS."""
     leaves = "an example leaves once so many layers in a row agree with the one before (all layers)"
     parser.add_argument("--patience", type=int, metavar="N", help=f"of a run with --early_exit: {leaves}")
+
+
+_NO_FILE = "no such file or glob: correct the path"
+_NO_RUN = "no such folder: name a run"
+_INPUTS = dict.fromkeys(("train", "eval", "input", "unlabelled"), _NO_FILE)
+_INPUTS |= {"data": "no such folder: correct the path", "run": _NO_RUN}
+_ORIGINS = ("init_from", "teacher")
+_GLOB = re.compile(r"[*?\[\\]")
+
+
+def check_inputs(flags: argparse.Namespace) -> None:
+    """Says which file or run of this machine is missing, before anybody waits for TensorFlow.
+
+    What is at an address, matches a glob or may be published is looked for later, by what reads it.
+
+    Raises:
+      FileNotFoundError: a file or run is not there.
+      InputError: what weights are to come from is neither a path nor a published name.
+    """
+    for name, problem in _INPUTS.items():
+        for path in _paths(flags, name):
+            if path != "-" and not _GLOB.search(path):
+                check_there(path, problem)
+    is_begun = any(Path(path, "checkpoints").exists() for path in _paths(flags, "output"))
+    for path in () if is_begun else (path for name in _ORIGINS for path in _paths(flags, name)):
+        if ":" not in path and publisher_of(path) is None:  # a begun run has its weights
+            check_there(path, _NO_RUN)
+
+
+def _paths(flags: argparse.Namespace, name: str) -> Sequence[str]:
+    """What a flag names, if the command has it and it is given."""
+    value = getattr(flags, name, None) or ()
+    return (value,) if isinstance(value, str) else value
 
 
 def run_named(name: str) -> RunDirectory:

@@ -9,6 +9,7 @@ from albert_tf.cli import flags as shared
 from albert_tf.process import quiet_start
 from albert_tf.program import OneLineParser
 from albert_tf.recipes import PreparationSettings
+from albert_tf.text.tokenizer_config import read_vocabulary
 
 SUMMARY = "text to tokenised documents, on Apache Beam"
 
@@ -27,6 +28,7 @@ def run(flags: argparse.Namespace) -> None:
     """Writes the folder."""
     # Beam says at its import that it has not got what only Google's cloud needs.
     logging.getLogger().addFilter(lambda record: "apitools" not in str(record.msg))
+    read_vocabulary(flags.vocabulary)  # which says so if it is missing
     with quiet_start():
         from albert_tf.data.prepare import prepare
     options = {**shared.provided(flags, PreparationSettings), **shared.provided_tokenizer(flags)}

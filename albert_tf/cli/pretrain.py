@@ -14,7 +14,7 @@ from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.process import quiet_start
 from albert_tf.recipes import DEFAULT_RECIPE, PRETRAINING_RECIPES, PretrainingRecipe, read_stages
-from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS, resolve_settings
+from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS, read_vocabulary, resolve_settings
 from albert_tf.training.compute_settings import LoopSettings
 
 if TYPE_CHECKING:
@@ -46,17 +46,18 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Trains."""
+    if flags.budget is not None and hasattr(flags, "steps"):
+        raise InputError("--budget decides the updates: leave --steps out")
+    read_vocabulary(flags.vocabulary)  # which says so if it is missing
+    tokenizer = resolve_settings(flags.vocabulary, shared.provided_tokenizer(flags))
     with quiet_start():
         from albert_tf.pretraining.budget import TimeBudget, seconds_from, size_for_steps, size_of_run
         from albert_tf.pretraining.pretrain import pretrain
         from albert_tf.pretraining.pretraining_settings import Pretraining
         from albert_tf.runs.run_directory import RunDirectory
-    if flags.budget is not None and hasattr(flags, "steps"):
-        raise InputError("--budget decides the updates: leave --steps out")
     there = RunDirectory(flags.output, "output")
     sizes = provided_sizes(flags, is_begun=there.is_begun)
     size = size_of_run(sizes, there.config) if there.is_begun else size_for_steps(sizes)
-    tokenizer = resolve_settings(flags.vocabulary, shared.provided_tokenizer(flags))
     settings = Pretraining(
         **shared.provided_run(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},  # type: ignore[arg-type]

@@ -19,7 +19,6 @@ from absl import logging
 from huggingface_hub import constants, errors, utils
 from tqdm import tqdm
 
-from albert_tf.config import PRESETS
 from albert_tf.conversion.huggingface import (
     HUGGING_FACE_CONFIG,
     HUGGING_FACE_VOCABULARY,
@@ -30,25 +29,12 @@ from albert_tf.conversion.huggingface_tokenizer import ADDED_TOKENS, SPECIAL_TOK
 from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.io import whole_file
+from albert_tf.published import REPOSITORIES, publisher_of
 from albert_tf.text.tokenizer_config import VOCABULARY_FILES
 
-# google-research/albert's archives, and where they are.
-ARCHIVES = tuple(name for name in PRESETS if name.startswith("albert_"))
 _ARCHIVES_AT = "https://storage.googleapis.com/albert_models/"
 
-# The other presets, and where the weights are that have their shapes.
-REPOSITORIES = {
-    **{
-        f"bert_{size}_{case}": f"google-bert/bert-{size}-{case}"
-        for size in ("base", "large")
-        for case in ("uncased", "cased")
-    },
-    **{f"roberta_{size}": f"FacebookAI/roberta-{size}" for size in ("base", "large")},
-    **{f"distilbert_base_{case}": f"distilbert/distilbert-base-{case}" for case in ("uncased", "cased")},
-}
-
-# Names of repositories, OWNER/NAME, and the files of them that are read.
-_REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]*\w", re.ASCII)
+# The files of a repository that are read.
 _FILES = [
     *(HUGGING_FACE_CONFIG, WEIGHTS_FILE, WEIGHTS_INDEX_FILE, "model-*-of-*.safetensors"),
     *(FAST_TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS),
@@ -61,28 +47,6 @@ TIMEOUT = 10.0  # seconds in which a server must take a connection, and in which
 def cache_folder() -> Path:
     """The folder of downloaded and converted files: ALBERT_TF_CACHE, or ~/.cache/albert_tf."""
     return Path(os.environ.get("ALBERT_TF_CACHE") or "~/.cache/albert_tf").expanduser().absolute()
-
-
-def publisher_of(name: str) -> str | None:
-    """The format of a published name; None for a path.
-
-    Raises:
-      InputError: it is a single word that does not exist here, and not the name of anything published.
-    """
-    if Path(name).exists():
-        return None
-    if name in ARCHIVES:
-        return "google"
-    if name.startswith(("http://", "https://")):
-        return "hub"
-    if name in REPOSITORIES or _REPOSITORY.fullmatch(name):
-        return "huggingface"
-    if not {"/", "."} & set(name):
-        raise InputError(
-            f"{name} is neither a path here nor a published name: {', '.join([*ARCHIVES, *REPOSITORIES])}; "
-            "OWNER/NAME of Hugging Face, such as albert/albert-base-v2; an address of TF Hub, https://…"
-        )
-    return None
 
 
 def local_checkpoint(

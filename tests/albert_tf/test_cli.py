@@ -4,6 +4,7 @@ import functools
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -185,12 +186,34 @@ def test_help_and_mistakes_do_not_wait_for_tensorflow():
     lines = [[], ["--help"], ["fly"], ["vocab", "--output", "x"], ["analyse", "parameters"]]
     lines += [["plan", "--config", "albert_base_v2"]]
     lines += [[command, "--help"] for command in ("vocab", "prepare", "pretrain", "evaluate", "convert")]
+    own = ["--task", "classification", "--text", "text", "--label", "kind", "--output", "out"]
+    there, config = ["--train", __file__], ["--config", "albert_base_v2"]
+    missing = [
+        ["vocab", "--input", "no.txt", "--output", "v"],
+        ["prepare", "--input", "no.txt", "--vocabulary", __file__, "--output", "out"],
+        ["prepare", "--input", __file__, "--vocabulary", "no.model", "--output", "out"],
+        ["pretrain", "--train", "no.txt", "--vocabulary", __file__, *config, "--output", "out"],
+        ["pretrain", *there, "--vocabulary", "no.model", *config, "--output", "out"],
+        ["finetune", *own, "--train", "no.csv", "--init_from", "."],
+        ["finetune", *own, *there, "--init_from", "no"],
+        ["finetune", "--task", "sst-2", "--data", "no", "--init_from", ".", "--output", "out"],
+        ["distill", "--teacher", "no", *there, *config, "--output", "out"],
+        ["distill", "--teacher", ".", *own, *there, *config, "--unlabelled", "no.csv"],
+        ["evaluate", "--run", "no", "--eval", __file__],
+        ["predict", "--run", "no", "--input", __file__, "--output", "out"],
+        ["predict", "--run", ".", "--input", "no.csv", "--output", "out"],
+        ["analyse", "layers", "--run", "no", "--input", __file__, "--output", "out"],
+        ["analyse", "curve", "--run", "no"],
+        ["convert", "--from", "google", "--to", "run", "--input", "no", "--output", "out"],
+        ["compress", "--run", "no", "--output", "out"],
+    ]
+    lines += missing
     code = f"""
 import contextlib, sys, time
 import albert_tf.__main__, albert_tf.cli, hub_export.__main__, hub_export.check
 for main, lines in (
     (lambda line: sys.exit(albert_tf.cli.run(line)), {lines}),
-    (hub_export.__main__.main, [["--help"], []]),
+    (hub_export.__main__.main, [["--help"], [], ["--run", "no", "--output", "out"]]),
     (hub_export.check.check_main, [["--help"], []]),
 ):
     for line in lines:
@@ -203,6 +226,8 @@ assert time.process_time() < 3, time.process_time()  # a third of it, where noth
     status, output, errors = python("-c", code)
     assert status == 0, errors
     assert output.count("usage: ") == 8
+    told = [line for line in errors.splitlines() if re.search(r"\bno(\.\w+)?(: no such| is neither)", line)]
+    assert len(told) == len(missing) + 1, errors
 
 
 def test_the_version_is_that_of_the_package(capsys):

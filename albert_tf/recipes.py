@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from albert_tf.constants import (
     EXAMPLE_FORMATS,
     FULL_SENTENCES,
@@ -101,7 +99,7 @@ def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
     return ends
 
 
-_LARGEST = float(np.finfo(np.float32).max)  # updates are computed in it
+_LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32, in which updates are computed
 _NOT_NEGATIVE = {"at_least": 0, "at_most": _LARGEST}
 _POSITIVE: dict[str, Any] = {"above": 0, "at_most": _LARGEST}
 _SHARE, _COUNT = {"at_least": 0, "below": 1}, {"at_least": 1, "below": 2**31}

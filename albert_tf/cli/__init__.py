@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from albert_tf import __version__
 from albert_tf.cli import (
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def parse_command(arguments: Sequence[str]) -> Command:
     """The command that a command line names, with its flags."""
-    flags, others = command_line_parser().parse_known_args(arguments)
+    flags, others = command_line_parser(arguments).parse_known_args(arguments)
     flags.others = others
     if flags.command != "prepare":  # whose other flags are Beam's
         flags.parser.refuse(others)
@@ -53,13 +53,14 @@ def parse_command(arguments: Sequence[str]) -> Command:
     return Command(f"albert-tf {flags.command}", work, flags=vars(flags).keys())
 
 
-def command_line_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def command_line_parser(words: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of all commands; only those among the words have their flags, which take longer to make."""
     parser = OneLineParser(prog="albert-tf", description="ALBERT, from raw text to TF Hub modules.")
     parser.add_argument("--version", action="version", version=f"albert-tf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
         its_own = commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY)
         its_own.set_defaults(parser=its_own)
-        command.add_flags(its_own)
+        if name in words:
+            command.add_flags(its_own)
     return parser

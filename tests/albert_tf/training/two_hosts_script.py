@@ -1,4 +1,4 @@
-"""One of several hosts: trains on its rows of given batches; run by test_two_hosts.py.
+"""One of several hosts: trains on its rows of given batches; run by test_several_hosts.py.
 
     python two_hosts_script.py OUTPUT.npz UPDATES
 

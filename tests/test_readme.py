@@ -40,6 +40,7 @@ NOT_HERE = {
     r"(dask |.* --runner DaskRunner)": "a cluster; tests/albert_tf/data/test_dask.py has one",
     r"albert-tf pretrain .* --strategy (tpu|mirrored|multi_worker) ": "TPUs, GPUs, other hosts",
     r"(export TF_CONFIG=|HOSTS=|cd |sbatch |kubectl )": "other hosts; test_several_hosts.py has processes",
+    r"python examples/several_hosts/": "a service; tests/albert_tf/data/test_pretraining.py has one",
     r"export TF_XLA_FLAGS=": "GPUs, and whoever comes after in this process",
     r"local_repository\(": "a line of Bazel's WORKSPACE",
     r"apt-get install": "system packages",

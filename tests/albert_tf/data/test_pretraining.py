@@ -1,6 +1,7 @@
 import collections
 import gzip
 import math
+import re
 import socket
 
 import numpy as np
@@ -13,6 +14,7 @@ from albert_tf.data.dataset import NothingFound
 from albert_tf.data.documents import CorpusSplit
 from albert_tf.data.tfrecords import naming_damaged_files
 from albert_tf.errors import InputError
+from tests.albert_tf.commands import ROOT, start, wait_for
 from tests.tiny import DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
@@ -217,6 +219,37 @@ def test_data_service(dataset, data_service):
     endless = rows(dataset(data_service=data_service))
     assert len(endless) == 320
     assert len(set(endless)) > 310  # the workers do not make the same examples
+
+
+@pytest.mark.slow
+def test_a_data_service_that_loses_a_worker(dataset, tmp_path):
+    """By the program of the examples: the other one goes on, and one that comes later is taken."""
+    program, log = ROOT / "examples/several_hosts/data_service.py", tmp_path / "log"
+    processes = [start([program, "dispatcher"], log)]
+    try:
+        wait_for("grpc://", log, processes)
+        place = "localhost:" + re.search(r"grpc://[^:]*:(\d+)", log.read_text())[1]
+
+        def begin_worker():
+            length = log.stat().st_size
+            words = ["worker", "--dispatcher", place, "--host=localhost"]
+            processes.append(start([program, *words], log))
+            wait_for("working", log, processes, length)
+
+        begin_worker()
+        begin_worker()
+        batches = iter(dataset(data_service=f"grpc://{place}"))
+        before = [next(batches) for _ in range(5)]
+        processes.pop(1).kill()
+        after = [next(batches) for _ in range(30)]
+        begin_worker()
+        processes.pop(1).kill()  # the last of the first two
+        later = [next(batches) for _ in range(30)]
+    finally:
+        for process in processes:
+            process.kill()
+    for batch in (*before, *after, *later):
+        assert (batch["input_word_ids"].numpy()[:, 0] == 2).all()  # [CLS]
 
 
 def test_a_data_service_that_does_not_answer(dataset):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from albert_tf.cli import flags as shared
+from albert_tf.config import publisher_of
 from albert_tf.process import quiet_start
-from albert_tf.published import publisher_of
 
 SUMMARY = "the run of a BERT or RoBERTa to the beginnings of an ALBERT"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from albert_tf.cli import flags as shared
+from albert_tf.config import publisher_of
 from albert_tf.constants import READ_FORMATS, WRITTEN_FORMATS
 from albert_tf.process import quiet_start
-from albert_tf.published import publisher_of
 
 SUMMARY = "checkpoints of other implementations to run directories, and back"
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.config import PRESETS, AlbertConfig, publisher_of
 from albert_tf.errors import InputError
 from albert_tf.io import check_new, check_there
-from albert_tf.published import publisher_of
 from albert_tf.settings import flat_fields
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings

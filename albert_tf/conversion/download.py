@@ -19,6 +19,7 @@ from absl import logging
 from huggingface_hub import constants, errors, utils
 from tqdm import tqdm
 
+from albert_tf.config import REPOSITORIES, publisher_of
 from albert_tf.conversion.huggingface import (
     HUGGING_FACE_CONFIG,
     HUGGING_FACE_VOCABULARY,
@@ -29,7 +30,6 @@ from albert_tf.conversion.huggingface_tokenizer import ADDED_TOKENS, SPECIAL_TOK
 from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.io import whole_file
-from albert_tf.published import REPOSITORIES, publisher_of
 from albert_tf.text.tokenizer_config import VOCABULARY_FILES
 
 _ARCHIVES_AT = "https://storage.googleapis.com/albert_models/"

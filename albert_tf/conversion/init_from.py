@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 from absl import logging
 
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, publisher_of
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.download import cache_folder, local_checkpoint
 from albert_tf.filesystem import is_local
 from albert_tf.io import PathLike
-from albert_tf.published import publisher_of
 from albert_tf.runs.build_model import check_vocabulary
 from albert_tf.runs.run_directory import HUB, RunDirectory
 

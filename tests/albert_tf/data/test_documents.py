@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data import documents, held_out
+from albert_tf.data import documents
 from albert_tf.data.documents import (
     BY_HASH,
     CorpusSplit,
@@ -21,13 +21,14 @@ from albert_tf.data.documents import (
     text_documents,
     tokenize_documents,
 )
-from albert_tf.data.held_out import evaluated_share, held_out_shares
 from albert_tf.data.prepare import prepare
 from albert_tf.data.prepare_files import FileSlice, read_slice
 from albert_tf.data.prepared import encode_document
 from albert_tf.data.sources import document_tokens
 from albert_tf.data.tfrecords import serialised_example
 from albert_tf.errors import InputError
+from albert_tf.pretraining import corpus
+from albert_tf.pretraining.corpus import evaluated_share, held_out_shares
 from albert_tf.text.lines import PART_BYTES
 from tests.tiny import CORPUS, DOCUMENTS
 
@@ -366,7 +367,7 @@ def test_prepared_documents_by_their_stored_hash(shares, tmp_path):
 
 def test_a_large_corpus_is_not_looked_at(shares, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("one\n\ntwo\n")
-    monkeypatch.setattr(held_out, "SMALL_CORPUS", 5)
+    monkeypatch.setattr(corpus, "SMALL_CORPUS", 5)
     assert shares(tmp_path / "text.txt") == ([CorpusSplit("documents", 0.0, 0.01)], ["1% of the documents"])
 
 
@@ -375,5 +376,5 @@ def test_what_is_evaluated_on_is_bounded(tmp_path, monkeypatch):
     (tmp_path / "b.txt").write_text("x" * 400)
     share = CorpusSplit("documents", 0.0, 0.01)
     assert evaluated_share(share, str(tmp_path / "*.txt")) == share
-    monkeypatch.setattr(held_out, "MAX_EVALUATED_BYTES", 2)
+    monkeypatch.setattr(corpus, "MAX_EVALUATED_BYTES", 2)
     assert evaluated_share(share, str(tmp_path / "*.txt")) == CorpusSplit("documents", 0.0, 0.002)

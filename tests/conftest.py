@@ -19,20 +19,20 @@ GOLDEN = Path(__file__).parent / "golden"
 SEED = 1
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Four virtual CPUs for the tests of tf.distribute, and products of float32 that are exact on GPUs.
 
-    That is while TensorFlow has not started yet. For quick tests it optimises no graphs, which takes longer
-    than to run them; for slow ones it does, and in the processes that tests start. The environment is for
+    That is while TensorFlow has not started yet. It optimises no graphs, which takes longer than to run them;
+    it does for slow tests of exported modules, and in the processes that tests start. The environment is for
     these. Who runs the tests in the background may have them ignore Ctrl-C, which some of them send.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # As absl.app sets it for commands, unless somebody has: saving a SavedModel sets it, and sets it back.
     flags.FLAGS.set_default("verbosity", 0)
     os.environ.update(NVIDIA_TF32_OVERRIDE="0", TF_FORCE_GPU_ALLOW_GROWTH="true")
+    os.environ["TF_BUILD"] = "1"  # where there is a build server, OpenVINO sends nobody what is done with it
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    is_quick = config.option.markexpr == "not slow"
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": is_quick})
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
     four = [tf.config.LogicalDeviceConfiguration()] * 4

@@ -14,6 +14,8 @@ import sys
 import traceback
 from pathlib import Path
 
+import tensorflow as tf
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -38,6 +40,8 @@ def run(command: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
+    # Which takes longer than to run such small graphs once.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     output, *commands = sys.argv[1:]
     for command in commands:
         with Path(output).open("a", encoding="utf-8") as file:

@@ -18,6 +18,17 @@ CONFIG = TINY.replace(initializer_range=0.2, hidden_dropout_prob=0.1, attention_
 LENGTH = 24
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _optimised(pytestconfig):
+    """Slow tests see graphs as users run them: TensorFlow optimises them, which it does for no others."""
+    if pytestconfig.option.markexpr == "not slow":
+        yield
+        return
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+    yield
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
 @pytest.fixture(scope="session")
 def run(tiny_vocabulary, made_once):
     """A run directory of a pretrainer, with its vocabulary."""

@@ -102,7 +102,7 @@ def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
         ({"config": None, "init_from": "nowhere"}, "nowhere"),
         ({"train": "missing.csv"}, "missing.csv"),
         ({"eval": files / "bare.csv", "train": files / "*.csv"}, "bare.csv:2: the row has no label"),
-        ({"task": "rte", **folder, "data": "RTE"}, "RTE/train.tsv"),
+        ({"task": "rte", **folder, "data": "RTE"}, "RTE: no such folder"),
         ({"train": files / "other.csv"}, "other.csv"),  # which is too small to hold any of it out
         ({"eval": files / "other.csv"}, "other.csv:2: label 'verse'"),
         ({"train": files / "bare.csv"}, "bare.csv:2"),
@@ -126,7 +126,7 @@ def test_mistakes_with_a_run_are_one_line(finetuned, own_table, files, capsys, t
         ([*evaluate, "--eval", own_table, "--step", 4], "steps 3, 6"),
         (predict, "--submission"),
         ([*submit, "--output", out], "--submission"),
-        ([*predict, "--output", out, "--run", "other"], "--submission"),
+        ([*predict, "--output", out, "--run", files], "--submission"),
         ([*predict, "--output", own_table / "out.jsonl"], "own.jsonl"),
         ([*predict, "--output", out, "--input", own_table], "own.jsonl is given twice"),
         ([*predict, "--output", tmp_path / "folder", "--input", files / "own.csv"], "one file"),

@@ -139,11 +139,14 @@ def test_the_recipe_without_a_budget(asked):
         assert (config.num_hidden_layers, config.hidden_size, recipe.warmup_steps) == expected
 
 
-def test_a_warm_up_that_is_not_given_is_no_longer_than_the_run(asked, tiny_corpus, capsys, tmp_path):
+def test_a_warm_up_that_is_not_given_is_no_longer_than_the_run(
+    asked, tiny_corpus, tiny_vocabulary, capsys, tmp_path
+):
     paper = ["--recipe", "albert_base_v2", "--config", "albert_base_v2"]
     for flags, expected in ((["--steps", 20], 2), (["--steps", 4000], 3125), ([], 3125)):
         assert asked([*paper, *flags]).recipe.warmup_steps == expected
-    words = ["pretrain", *paper, "--train", tiny_corpus, "--vocabulary", "v", "--output", tmp_path / "other"]
+    files = ["--train", tiny_corpus, "--vocabulary", tiny_vocabulary, "--output", tmp_path / "other"]
+    words = ["pretrain", *paper, *files]
     assert "warmup_steps=30" in mistake(capsys, *words, "--steps", 20, "--warmup_steps", 30)
 
 

@@ -272,7 +272,7 @@ def show_claims() -> None:
         times = {"albert_large_v2": list[float](), "bert_large": list[float]()}
         for _ in range(2):
             for preset, seconds in times.items():
-                seconds += update_seconds(preset, hosts)
+                seconds += update_seconds(preset, hosts, LAYERS[hosts])
         albert_time, bert_time = (statistics.median(seconds) for seconds in times.values())
         where = f"{LAYERS[hosts]} layers, {'one process' if hosts == 1 else 'two, whose gradients travel'}"
         figures = f"{bert_time:.2f} s / {albert_time:.2f} s = {bert_time / albert_time:.2f}"
@@ -284,11 +284,11 @@ def show_claims() -> None:
     print(f"| DistilBERT is 60 % faster than BERT-base: a forward pass of 8 × 128 | {figures} |")
 
 
-def update_seconds(preset: str, hosts: int) -> list[float]:
+def update_seconds(preset: str, hosts: int, layers: int) -> list[float]:
     """The seconds of some updates of four rows of 128 tokens, divided among processes."""
     sharing = albert_tf.PRESETS[preset].sharing
     words = ["--preset", preset, "--sharing", sharing, "--batch_size", str(4 // hosts), "--way", "plain"]
-    words += ["--layers", str(LAYERS[hosts])]
+    words += ["--layers", str(layers)]
     command = [sys.executable, str(Path(__file__).with_name("update.py")), *words]
     workers = [f"127.0.0.1:{free_port()}" for _ in range(hosts)]
     processes = []

@@ -44,7 +44,7 @@ def main() -> None:
     if options.serve:
         serve(*options.serve)
         return
-    from load_test import HEAD, row, waited
+    from load_test import HEAD, load
 
     from hub_export.export import export
 
@@ -61,16 +61,10 @@ def main() -> None:
             ) as server:
                 try:
                     address = f"localhost:{int(server.stdout.readline())}"
-                    waited(
-                        address,
-                        texts,
-                        max(options.clients),
-                        min(options.seconds, 3),
-                        signature="serving_default",
-                    )
+                    asked = {"address": address, "texts": texts, "signature": "serving_default"}
+                    load(clients=max(options.clients), seconds=min(options.seconds, 3), **asked)  # warm up
                     for clients in options.clients:
-                        times = waited(address, texts, clients, options.seconds, signature="serving_default")
-                        print(row(clients, options.seconds, times), flush=True)
+                        print(load(clients=clients, seconds=options.seconds, **asked).row(), flush=True)
                 finally:
                     server.kill()
 
@@ -103,16 +97,17 @@ def serve(model: str, batched: str) -> None:
         outputs = signature(text=text)
         return [outputs[name] for name in names]
 
-    answer = tf.function(answers, input_signature=[tf.TensorSpec([None], tf.string)])
-    if batched == "True":
-        batching = tf.nondifferentiable_batch_function(
-            num_batch_threads=os.cpu_count(),
-            max_batch_size=ROWS_OF_A_BATCH,
-            batch_timeout_micros=1000 * WAIT_MS,
-            allowed_batch_sizes=[*range(1, ROWS_OF_A_BATCH + 1)],
-            max_enqueued_batches=1000,
-        )
-        answer = tf.function(batching(answers), input_signature=[tf.TensorSpec([None], tf.string)])
+    batching = tf.nondifferentiable_batch_function(
+        num_batch_threads=os.cpu_count(),
+        max_batch_size=ROWS_OF_A_BATCH,
+        batch_timeout_micros=1000 * WAIT_MS,
+        allowed_batch_sizes=[*range(1, ROWS_OF_A_BATCH + 1)],
+        max_enqueued_batches=1000,
+    )
+    answer = tf.function(
+        batching(answers) if batched == "True" else answers,
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    ).get_concrete_function()
 
     class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
         def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext):

@@ -13,15 +13,36 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import grpc
 import numpy as np
 from grpc_client import connect, predict
 
 PERCENTILES = (50, 95, 99)
+_PATIENCE = 60.0  # seconds that a client waits for an answer
 
 
-def waited(address: str, texts: Sequence[str], clients: int, seconds: float, **asked: str) -> list[float]:
+class Load(NamedTuple):
+    """What clients saw of a server.
+
+    Attributes:
+      clients: how many waited for an answer at the same time.
+      waits: how long each answer took, in seconds.
+      seconds: from the first text to the last answer.
+    """
+
+    clients: int
+    waits: Sequence[float]
+    seconds: float
+
+    def row(self) -> str:
+        """A row of the table."""
+        waits = (f"{1000 * wait:.0f}" for wait in np.percentile(self.waits, PERCENTILES))
+        return f"| {self.clients} | {len(self.waits) / self.seconds:.1f} | {' | '.join(waits)} |"
+
+
+def load(address: str, texts: Sequence[str], clients: int, seconds: float, **asked: str) -> Load:
     """Sends texts for some time.
 
     Args:
@@ -30,21 +51,19 @@ def waited(address: str, texts: Sequence[str], clients: int, seconds: float, **a
       clients: how many wait for an answer at the same time; each has a connection of its own.
       seconds: how long to send; what is on its way then is waited for.
       **asked: of `grpc_client.predict`: `signature`, `model`.
-    Returns:
-      How long each answer took in seconds.
     Raises:
       grpc.RpcError: the server refuses a text, or cannot be reached.
     """
-    turn, found, errors = itertools.cycle(texts), [], []
-    end = time.monotonic() + seconds
+    turn, waits, errors = itertools.cycle(texts), [], []
+    start = time.monotonic()
 
     def send() -> None:
         try:
             with connect(address) as channel:
-                while time.monotonic() < end and not errors:
+                while time.monotonic() < start + seconds and not errors:
                     begin = time.perf_counter()
-                    predict(channel, inputs={"text": [next(turn)]}, **asked)
-                    found.append(time.perf_counter() - begin)
+                    predict(channel, inputs={"text": [next(turn)]}, seconds=_PATIENCE, **asked)
+                    waits.append(time.perf_counter() - begin)
         except grpc.RpcError as error:
             errors.append(error)
 
@@ -55,13 +74,7 @@ def waited(address: str, texts: Sequence[str], clients: int, seconds: float, **a
         thread.join()
     if errors:
         raise errors[0]
-    return found
-
-
-def row(clients: int, seconds: float, times: Sequence[float]) -> str:
-    """A row of the table."""
-    waits = (f"{1000 * wait:.1f}" for wait in np.percentile(times, PERCENTILES))
-    return f"| {clients} | {len(times) / seconds:.1f} | {' | '.join(waits)} |"
+    return Load(clients, waits, time.monotonic() - start)
 
 
 HEAD = "| clients | texts a second | median, ms | 95 % within, ms | 99 % within, ms |\n|---|---|---|---|---|"
@@ -80,10 +93,9 @@ def main() -> None:
     asked = {"model": options.model, "signature": options.signature}
     print(HEAD)
     try:
-        waited(options.address, texts, 1, 0.5, **asked)  # what comes first takes longer
+        load(options.address, texts, 1, 0.5, **asked)  # what comes first takes longer
         for clients in options.clients:
-            times = waited(options.address, texts, clients, options.seconds, **asked)
-            print(row(clients, options.seconds, times), flush=True)
+            print(load(options.address, texts, clients, options.seconds, **asked).row(), flush=True)
     except grpc.RpcError as error:
         sys.exit(f"{options.address}: {error.details()}")
 

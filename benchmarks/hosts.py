@@ -1,0 +1,45 @@
+"""What an update costs by the number of hosts: what is sent, and the time of processes of one machine.
+
+    python benchmarks/hosts.py
+
+An update of four rows of 128 tokens, LAMB, by 1, 2 and 4 processes that train together over the loopback, with
+so few layers that four of them fit. They share the processors: the work stays the same, and what is added is
+what it costs to train together. Beside it the bytes that each host sends, which `albert-tf plan` computes.
+Prints Markdown; the medians of the updates of two rounds, in which the rows take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+
+import smoke
+from family import update_seconds
+
+import albert_tf
+from albert_tf.analysis.run_plan import Update, plan_figures
+
+HOSTS, LAYERS, ROUNDS = (1, 2, 4), 2, 2
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--presets", nargs="+", default=["albert_large_v2", "bert_large"])
+    options = smoke.read_flags(parser, presets=["albert_base_v2"])
+    hosts = HOSTS[:2] if options.smoke else HOSTS
+    rows = [(preset, number) for preset in options.presets for number in hosts]
+    times: dict[tuple[str, int], list[float]] = {row: [] for row in rows}
+    for _ in range(1 if options.smoke else ROUNDS):
+        for preset, number in rows:
+            times[preset, number] += update_seconds(preset, number, LAYERS)
+    print("| network | hosts | sent by each, MB an update | seconds an update |\n|---|---|---|---|")
+    for preset, number in rows:
+        config = albert_tf.PRESETS[preset].replace(num_hidden_layers=LAYERS)
+        update = Update(config=config, batch_size=4, seq_length=128, predictions=20, devices=number)
+        sent = plan_figures(update, steps=1)["bytes_sent"] / 1e6
+        print(f"| {preset} | {number} | {sent:.0f} | {statistics.median(times[preset, number]):.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,7 @@
 
     python benchmarks/hosts.py
 
-An update of four rows of 128 tokens, LAMB, by 1, 2 and 4 processes that train together over the loopback, with
+An update of four rows of 128 tokens, LAMB, by 1, 2 and 4 processes that train together over loopback, with
 so few layers that four of them fit. They share the processors: the work stays the same, and what is added is
 what it costs to train together. Beside it the bytes that each host sends, which `albert-tf plan` computes.
 Prints Markdown; the medians of the updates of two rounds, in which the rows take turns.

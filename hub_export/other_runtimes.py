@@ -9,7 +9,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,7 +218,7 @@ def export_to(
     check_range("seq_length", seq_length, at_least=3, at_most=longest)
     signature = network(model)
     texts = None if calibrate is None else inputs_of_texts(run, model, Path(calibrate), seq_length)
-    with new_directory(Path(output)) as folder:
+    with _without_telemetry(), new_directory(Path(output)) as folder:
         file = folder / EXPORT_RUNTIMES[runtime]
         target.convert(signature.function, file, seq_length)
         check_close(target, file, signature, seq_length)
@@ -253,6 +253,23 @@ def export_to(
         )
         (folder / CARD).write_text(text, encoding="utf-8")
     return Path(output) / CARD
+
+
+@contextlib.contextmanager
+def _without_telemetry() -> Iterator[None]:
+    """Keeps OpenVINO's converter and NNCF from reporting their use, which delays them where no network is.
+
+    They do not report from a build server, which these variables stand for.
+    """
+    before = {name: os.environ.get(name) for name in ("TF_BUILD", "NNCF_CI")}
+    os.environ.update(dict.fromkeys(before, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 def network(model: Any) -> Signature:

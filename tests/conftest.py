@@ -30,7 +30,6 @@ def pytest_configure() -> None:
     # As absl.app sets it for commands, unless somebody has: saving a SavedModel sets it, and sets it back.
     flags.FLAGS.set_default("verbosity", 0)
     os.environ.update(NVIDIA_TF32_OVERRIDE="0", TF_FORCE_GPU_ALLOW_GROWTH="true")
-    os.environ["TF_BUILD"] = "1"  # where there is a build server, OpenVINO sends nobody what is done with it
     tf.config.experimental.enable_tensor_float_32_execution(False)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     for gpu in tf.config.list_physical_devices("GPU"):

@@ -99,8 +99,8 @@ class AlbertConfig:
                 check_range(field.name, value, at_least=0 if field.name in _OPTIONAL_COUNTS else 1)
             if field.name.endswith("_prob"):
                 check_range(field.name, value, at_least=0, below=1)
-        for name in ("initializer_range", "layer_norm_eps"):
-            check_range(name, getattr(self, name), above=0, below=float("inf"))
+        check_range("initializer_range", self.initializer_range, above=0, at_most=100)
+        check_range("layer_norm_eps", self.layer_norm_eps, above=0, at_most=1)
         check_choice("hidden_act", self.hidden_act, ACTIVATION_NAMES)
         check_choice("sharing", self.sharing, SHARINGS)
         check_choice("pooler", self.pooler, POOLERS)

@@ -361,6 +361,8 @@ class FastTokenizer:
     def _check_model(self, tokens: Vocabulary) -> None:
         """InputError unless scores and normalisation are those of a SentencePiece model with these pieces."""
         (content,) = tokens.files.values()
+        if (unknown := self.values["model"]["unk_id"]) != _UNKNOWN_ID:
+            raise InputError(f"unk_id is {unknown!r}, and {_UNKNOWN_ID} in {tokens.name}")
         processor = sentencepiece.SentencePieceProcessor(model_proto=content)
         for number, (piece, score) in enumerate(self.values["model"]["vocab"]):
             wanted = processor.get_score(number)

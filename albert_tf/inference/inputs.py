@@ -197,7 +197,7 @@ def expand_weight(sample_weight: Any, count: int) -> np.ndarray | None:
 
 def check_label_names(labels: Any) -> list[str]:
     """Names of labels as a list; InputError unless they are at least two different ones."""
-    given = [] if isinstance(labels, str) else as_list(labels)
+    given = [] if isinstance(labels, str | Mapping) else as_list(labels)
     names = [check_text(name, f"labels[{number}]") for number, name in enumerate(given)]
     if not 2 <= len(names) == len(set(names)):
         raise InputError(f"labels={shorten(labels)}: labels must be a list of at least two different names")

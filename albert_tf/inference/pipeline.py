@@ -90,11 +90,13 @@ def pipeline(
     """
     named: tuple[Any, Any] = source, task
     if model is not None:
+        if None not in (source, task):
+            raise InputError(f"{source!r} and task={task!r} are two tasks of one model: name one")
         named = model, task if source is None else source
-    elif source in PIPELINE_TASKS and task not in (None, *PIPELINE_TASKS):
+    elif _is_task(source) and not (task is None or _is_task(task)):
         named = task, source
     source, task = named
-    if source in PIPELINE_TASKS and task is None and not Path(source).exists():
+    if _is_task(source) and task is None and not Path(source).exists():
         raise InputError(f"{source} is a task: name the model, too, pipeline(RUN, task={source!r})")
     if task is not None:
         check_choice("task", task, PIPELINE_TASKS)
@@ -111,6 +113,10 @@ def pipeline(
         check_patience(patience, predictor.has_exits)
         predictor = predictor._replace(patience=patience)
     return Pipeline(predictor, batch_size)
+
+
+def _is_task(name: Any) -> bool:
+    return isinstance(name, str) and name in PIPELINE_TASKS
 
 
 def _features(task: str | None, patience: int | None, **settings: Any) -> dict[str, Any] | None:

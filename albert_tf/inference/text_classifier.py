@@ -226,7 +226,7 @@ class TextClassifier(keras.Model):
     def load(cls, path: PathLike) -> TextClassifier:
         """The model that `save` has written, as a SavedModel or `.keras`: as `keras.models.load_model`.
 
-        InputError if it is another model, OSError if there is none.
+        InputError if it is another model or damaged, OSError if there is none or it cannot be read.
         """
         if not check_path(path, "path").exists():
             raise Missing(f"path={os.fspath(path)!r} does not exist: correct the path")
@@ -235,7 +235,9 @@ class TextClassifier(keras.Model):
         try:
             name = literal_path(str(path)) if Path(path).is_dir() else os.fspath(path)
             model = keras.models.load_model(name)
-        except (TypeError, ValueError) as error:  # of layers that Keras does not know
+        except (TypeError, ValueError, OSError) as error:  # of layers that Keras does not know, and of no ZIP
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise InputError(f"path={os.fspath(path)!r} holds no {cls.__name__}: {error}") from error
         if not isinstance(model, cls):
             raise InputError(f"path={os.fspath(path)!r} holds another model than a {cls.__name__}")
@@ -478,6 +480,11 @@ class TextClassifier(keras.Model):
         for line in lines if learns else ():
             logging.warning(line)
         return x, y
+
+    def save(self, filepath: PathLike, *args: Any, **kwargs: Any) -> None:
+        """Keras' `save`, as a SavedModel or `.keras`; InputError if `filepath` is no path."""
+        check_path(filepath, "filepath")
+        super().save(filepath, *args, **kwargs)
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
         """Writes a run directory, which `hub_export`, `predict` and `pipeline` read; raises as `save`.

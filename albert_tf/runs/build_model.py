@@ -42,9 +42,13 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: 
       vocab_size: the network's embeddings, V, of which the vocabulary may use fewer.
       exactly: True if it has to use all of them, as it does in what is published.
     """
-    pieces = _piece_count(Path(path))
+    check_piece_count(os.fspath(path), _piece_count(Path(path)), vocab_size, exactly=exactly)
+
+
+def check_piece_count(name: str, pieces: int, vocab_size: int, *, exactly: bool = False) -> None:
+    """InputError for a vocabulary, by its name, of more pieces than V; with `exactly` also of fewer."""
     if pieces > vocab_size or (exactly and pieces < vocab_size):
-        raise InputError(f"{path} has {pieces} pieces, the config says vocab_size={vocab_size}")
+        raise InputError(f"{name} has {pieces} pieces, the config says vocab_size={vocab_size}")
 
 
 def _piece_count(path: Path) -> int:

@@ -21,7 +21,7 @@ from albert_tf.constants import EXPORT_RUNTIMES
 from albert_tf.errors import InputError, Missing, check_choice, check_entries, make_check
 from albert_tf.filesystem import exists, join, list_entries, read_bytes, read_json
 from albert_tf.io import PathLike, json_object, json_text, sole_use
-from albert_tf.runs.build_model import arguments_of
+from albert_tf.runs.build_model import arguments_of, check_piece_count
 from albert_tf.runs.checkpoints import (
     DamagedCheckpoint,
     check_step,
@@ -307,11 +307,18 @@ class RunDirectory:
             )
 
     def load_tokenizer(self) -> TextTokenizer:
-        """The tokenizer; FileNotFoundError for a run without a vocabulary."""
+        """The tokenizer.
+
+        Raises:
+          FileNotFoundError: the run has no vocabulary.
+          InputError: it has more pieces than the network has embeddings.
+        """
         if self.vocabulary is None:
             raise Missing(f"{self} has no vocabulary: copy it there")
         files, settings = tuple(self._vocabulary_files.items()), tuple(self.tokenizer.items())
-        return TokenizerConfig(self._tokenizer_kind, files, settings, str(self.vocabulary)).open()
+        tokenizer = TokenizerConfig(self._tokenizer_kind, files, settings, str(self.vocabulary)).open()
+        check_piece_count(str(self.vocabulary), len(tokenizer.vocabulary), self.config.vocab_size)
+        return tokenizer
 
     def vocabulary_for(
         self,

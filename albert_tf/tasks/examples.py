@@ -81,6 +81,7 @@ class QuestionRecord(NamedTuple):
 _WHOLE = re.compile(r"(-?)(0|[1-9]\d*)\.0+", re.ASCII)
 
 # Numbers as programs write them; leading zeros are those of a code.
+_LARGEST = 1e18  # whose square is a float32
 _FINITE = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)  # float() reads 1_000, too
 _NUMBER = re.compile(r"[-+]?(?!0\d)\d*\.?\d+([eE][-+]?\d+)?", re.ASCII)
 
@@ -135,6 +136,9 @@ def scores(records: Sequence[TextRecord]) -> list[float]:
         score = float(label) if _FINITE.fullmatch(label) else math.nan
         if not math.isfinite(score):
             raise InputError(f"{record.where}: label {shorten(record.label)} is not a finite number")
+        if abs(score) > _LARGEST:
+            wrong = f"label {shorten(record.label)} is beyond {_LARGEST:g}"
+            raise InputError(f"{record.where}: {wrong}: divide all labels by a number")
         found.append(score)
     return found
 

@@ -390,10 +390,10 @@ def spell_cell(cell: Any) -> str:
 
 
 def _read_parquet(file: str) -> Table:
-    pyarrow = _pyarrow(file)
+    pyarrow, content = _pyarrow(file), read_data_bytes(file)
     try:
-        table = pyarrow.parquet.read_table(io.BytesIO(read_data_bytes(file)))
-    except pyarrow.ArrowException as error:
+        table = pyarrow.parquet.read_table(io.BytesIO(content))
+    except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{file} cannot be read as Parquet: {error}") from None
     named = zip(table.column_names, table.columns, strict=True)
     cells = zip(*(_python_values(file, name, column) for name, column in named), strict=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import unicodedata
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, shorten
 from albert_tf.text.offsets import cut_where, edges, rows_of
 from albert_tf.text.text_tokenizer import (
     InputFormat,
@@ -31,6 +33,18 @@ _LETTER, _NUMBER, _OTHER, _BLANK = range(4)
 _CONTRACTIONS = ("s", "t", "m", "d", "re", "ve", "ll")
 
 
+# Tokens that stand for no text: <s>, <|endoftext|>, [PAD], and what fills RoBERTa's vocabulary up.
+_NAME = re.compile(r"<.*>|\[.*\]|madeupword\d+")
+
+
+def _ids(content: bytes) -> dict[str, int]:
+    """The ids of tokens in `vocab.json`; ValueError or TypeError if it holds something else."""
+    ids = json.loads(content)
+    if wrong := [token for token, number in ids.items() if type(number) is not int]:
+        raise TypeError(f"the id of {wrong[0]!r} is {shorten(ids[wrong[0]])}")
+    return ids
+
+
 def byte_characters() -> list[str]:
     """The character that stands for each byte in `vocab.json` and `merges.txt`: itself where it can be seen.
 
@@ -49,7 +63,7 @@ class BytePairVocabulary(Vocabulary):
 
     def _read(self) -> list[str]:
         try:
-            ids = json.loads(self.files[BPE_VOCABULARY_FILE])
+            ids = _ids(self.files[BPE_VOCABULARY_FILE])
             lines = lines_of_vocabulary(self.files[BPE_MERGES_FILE])
             pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
             joined = [(ids[a], ids[b], ids[a + b]) for a, b in pairs]
@@ -64,9 +78,19 @@ class BytePairVocabulary(Vocabulary):
             raise InputError(f"{self.name}: ids in {BPE_VOCABULARY_FILE} are not {wanted}")
         # Of bytes, and of what merges make of them.
         self.ordinary_ids = np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
+        self._check_whole(tokens)
         space = byte_characters()[ord(" ")]
         self.starts_word = np.array([token.startswith(space) for token in tokens])
         return tokens
+
+    def _check_whole(self, tokens: Sequence[str]) -> None:
+        """InputError if tokens that stand for text are made by no merge: the end of the file is missing."""
+        others = np.delete(np.array(tokens, object), self.ordinary_ids)
+        unmade = [token for token in others if not _NAME.fullmatch(token)]
+        if unmade or not len(self.merges):
+            which = f"{len(unmade)} tokens, such as {unmade[0]!r}," if unmade else "tokens of several bytes"
+            problem = f"{which} are made by no line of {BPE_MERGES_FILE}: copy the whole file there"
+            raise InputError(f"{self.name}: {problem}")
 
     @functools.cached_property
     def input_format(self) -> InputFormat:

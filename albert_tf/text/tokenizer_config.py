@@ -134,12 +134,14 @@ def fingerprint_of(files: Mapping[str, bytes]) -> str:
 
 
 def lines_of_vocabulary(content: bytes) -> list[str]:
-    """The lines of a vocabulary's file; UnicodeDecodeError if it is not UTF-8.
+    """The lines of a vocabulary's file; UnicodeDecodeError if it is not UTF-8, InputError if it has a mark.
 
     They end as Python's universal newlines do, and not at other separators, which multilingual vocabularies
     have as pieces.
     """
     text = content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    if text.startswith("\ufeff"):
+        raise InputError("the vocabulary's file begins with a byte order mark, U+FEFF: save it without")
     return text.removesuffix("\n").split("\n")
 
 

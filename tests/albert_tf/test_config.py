@@ -165,7 +165,7 @@ WRONG = [
     *(
         {name: value}
         for name in ("initializer_range", "layer_norm_eps")
-        for value in (0, NAN, INFINITY, None)
+        for value in (0, 1e300, NAN, INFINITY, None)
     ),
     {"hidden_act": "swish"},
     {"hidden_act": None},

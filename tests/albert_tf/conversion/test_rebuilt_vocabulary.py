@@ -224,6 +224,8 @@ def test_a_vocabulary_beside_it_has_the_same_scores_and_normalisation(tiny_vocab
         check(same)
     table = base64.b64encode(b"AAAA").decode()
     cases = {
+        "unk_id is 7": lambda values: values["model"].update(unk_id=7),
+        "unk_id is None": lambda values: values["model"].update(unk_id=None),
         "score": scored(old - 1),
         "score of .* is 'x'": scored("x"),
         "precompiled_charsmap": lambda values: at(values, "normalizer", "normalizers", -1).update(

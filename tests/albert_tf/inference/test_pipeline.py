@@ -22,9 +22,11 @@ from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.models.padding import TokenIndex
 from albert_tf.sklearn import TextEstimator
 from albert_tf.tasks.columns import Columns
+from albert_tf.text.vocabulary_training import train_vocabulary
 from albert_tf.training import distribution
 from hub_export.module_check import find_faults
 from tests.albert_tf.inference.conftest import KINDS, SENTENCES
+from tests.tiny import TINY
 
 WIDE = "Für den Älteren “saß” 🐝 " + " ".join(SENTENCES[:5])
 INPUTS = {
@@ -478,6 +480,16 @@ def test_source_and_task_in_any_order(made, monkeypatch, tmp_path):
             albert_tf.pipeline(*arguments, **settings)
 
 
+def test_a_vocabulary_of_more_pieces_than_the_network_has(made, tmp_path, tiny_corpus):
+    """Their embeddings would be those of others on a GPU, and on a CPU an error of some texts."""
+    run = shutil.copytree(made("classification").run, tmp_path / "run")
+    vocabulary = train_vocabulary(tiny_corpus, tmp_path / "spiece.model", TINY.vocab_size + 20)
+    shutil.copy(tmp_path / "spiece.model", run / "spiece.model")
+    found = rf"spiece\.model has {len(vocabulary)} pieces, the config says vocab_size={TINY.vocab_size}"
+    with pytest.raises(InputError, match=found):
+        albert_tf.pipeline(run)
+
+
 def test_a_text_classifier_as_it_is_and_as_it_was_saved(made, asked, tmp_path):
     model = albert_tf.TextClassifier.from_pretrained(made("classification").run)
     model.save(tmp_path / "model.keras")
@@ -495,6 +507,11 @@ def test_what_is_not_a_source(made, tmp_path, tiny_vocabulary):
     for source, named in sources.items():
         with pytest.raises(InputError, match=named):
             albert_tf.pipeline(source)
+    for source in (["sent"], {"a": 1}, np.array(["sent"])):
+        with pytest.raises(InputError, match=r"source=.* is not a path"):
+            albert_tf.pipeline(source)
+    with pytest.raises(InputError, match="'classification' and task='fill_mask' are two tasks"):
+        albert_tf.pipeline("classification", "fill_mask", model=tmp_path)
     wrong = [("batch_size", x) for x in (0, 2.5, "8", True)]
     wrong += [("precision", x) for x in (5, "int8", "float16")] + [("xla", "yes")]
     for name, value in wrong:

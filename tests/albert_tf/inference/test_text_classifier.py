@@ -493,6 +493,7 @@ def test_what_does_not_fit(made, classifier, tmp_path):
         (run, {"labels": "ab"}, "labels='ab': labels must be a list of at least two different names"),
         (run, {"labels": ["a", "b"], "num_labels": 3}, "2 names for num_labels=3"),
         (run, {"labels": [0, 1]}, r"labels\[0\]=0"),
+        (run, {"labels": {"good": 1, "bad": 0}}, "must be a list"),
         (run, {"num_labels": 0}, "num_labels=0"),
         (run, {"num_labels": 2, "seq_length": 65}, "seq_length=65 must be at most 64"),
         (run, {"num_labels": 2, "pooling": "max"}, "pooling='max'"),
@@ -502,6 +503,11 @@ def test_what_does_not_fit(made, classifier, tmp_path):
     for path in ("none.keras", "none"):
         with pytest.raises(Missing, match=f"path='{path}' does not exist"):
             albert_tf.TextClassifier.load(path)
+    (tmp_path / "bad.keras").write_bytes(b"PK\x03\x04" + bytes(40))
+    with pytest.raises(InputError, match=r"bad\.keras' holds no TextClassifier"):
+        albert_tf.TextClassifier.load(tmp_path / "bad.keras")
+    with pytest.raises(InputError, match="filepath='' is not a path"):
+        classifier.save("")
     with pytest.raises(InputError, match=r"is a run: use TextClassifier\.from_pretrained"):
         albert_tf.TextClassifier.load(run)
     classifier.classifier.save(tmp_path / "other.keras")

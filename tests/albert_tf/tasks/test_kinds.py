@@ -36,6 +36,19 @@ def ids(piece_tokenizer):
     return lambda text: piece_tokenizer(tf.constant([text])).to_list()[0]
 
 
+@pytest.mark.parametrize(
+    ("label", "problem"),
+    [
+        *((label, "is not a finite number") for label in ("x", "", "nan", "-inf", "1_000", "1,5", None)),
+        *((label, r"is beyond 1e\+18: divide all labels by a number") for label in ("1e39", "-2e18")),
+    ],
+)
+def test_what_a_regression_cannot_learn(label, problem):
+    records = [TextRecord("f.csv", n + 2, str(n), "a boat", None, x) for n, x in enumerate(("1e18", label))]
+    with pytest.raises(InputError, match=rf"^f\.csv:3: label .*{problem}"):
+        Regression({}).targets(records)
+
+
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_labels(piece_tokenizer, tiny_model, ids, xla):
     labels = ["yes" if n % 3 else "no" for n in range(len(SENTENCES))]

@@ -267,9 +267,10 @@ def test_texts_of_csv_are_numbers_in_parquet(file, tmp_path):
 
 
 def test_what_is_no_parquet(tmp_path, monkeypatch):
-    (tmp_path / "a.parquet").write_text("text,label\na,b\n")
-    with pytest.raises(InputError, match=r"a\.parquet cannot be read as Parquet"):
-        read_table(tmp_path / "a.parquet")
+    for content in (b"text,label\na,b\n", b"PAR1" + bytes(40) + b"PAR1"):
+        (tmp_path / "a.parquet").write_bytes(content)
+        with pytest.raises(InputError, match=r"a\.parquet cannot be read as Parquet"):
+            read_table(tmp_path / "a.parquet")
     with pytest.raises(FileNotFoundError, match=r"c\.parquet"):
         read_table(tmp_path / "c.parquet")
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.text.byte_level_bpe import BytePairTokenizer, BytePairVocabulary, byte_characters, opens_word
 from albert_tf.text.offsets import cut_where
 from tests.fuzz import fuzzed_texts
@@ -113,6 +114,37 @@ def test_files_that_are_none(vocabulary, merges):
     vocabulary = toy().files["vocab.json"] if vocabulary is None else vocabulary
     with pytest.raises(ValueError, match="here"):
         BytePairVocabulary({"vocab.json": vocabulary, "merges.txt": merges}, "here")
+
+
+def changed(name, change):
+    """The files of the toy vocabulary, of which one is changed."""
+    files = toy().files
+    return {**files, name: change(files[name])}
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        (changed("merges.txt", lambda text: b""), "tokens, such as 'aa', are made by no line of merges.txt"),
+        (
+            changed("merges.txt", lambda text: text.rsplit(b"\n", 1)[0]),
+            "1 tokens, such as .* are made by no line",
+        ),
+        (changed("merges.txt", lambda text: b"\xef\xbb\xbf" + text), "byte order mark"),
+        (changed("vocab.json", lambda text: text.replace(b": 5,", b': "5",')), "the id of .* is '5'"),
+        (changed("vocab.json", lambda text: text.replace(b": 5,", b": true,")), "the id of .* is True"),
+    ],
+)
+def test_files_that_are_not_whole(files, line):
+    with pytest.raises(InputError, match=f"^here: .*{line}"):
+        BytePairVocabulary(files, "here")
+
+
+def test_tokens_that_stand_for_no_text_need_no_merge():
+    ids = json.loads(toy().files["vocab.json"])
+    ids |= {name: len(ids) + n for n, name in enumerate(("<|endoftext|>", "[PAD]", "madeupword0001"))}
+    files = {**toy().files, "vocab.json": json.dumps(ids).encode()}
+    assert len(BytePairVocabulary(files, "here")) == len(toy()) + 3
 
 
 def test_line_ends_of_the_merges():

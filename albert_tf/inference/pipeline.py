@@ -90,7 +90,7 @@ def pipeline(
     """
     named: tuple[Any, Any] = source, task
     if model is not None:
-        if None not in (source, task):
+        if source is not None and task is not None:
             raise InputError(f"{source!r} and task={task!r} are two tasks of one model: name one")
         named = model, task if source is None else source
     elif _is_task(source) and not (task is None or _is_task(task)):

@@ -23,12 +23,12 @@ _NOTEBOOK = re.compile(r"\]\(([^)\s]+)\.ipynb\)")
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("*.md", "docs/**/*.md", "examples/*/README.md", "notebooks/*.md", "benchmarks/**/README.md")
-PICTURES = ("docs/pictures/*.png",)
+FILES = ("docs/pictures/*.png", "examples/several_hosts/*.*", "examples/serving/c/*.c")  # that pages link to
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages to what the theme brings."""
-    for path in sorted(path for pattern in PAGES + PICTURES for path in ROOT.glob(pattern)):
+    for path in sorted(path for pattern in PAGES + FILES for path in ROOT.glob(pattern)):
         name = str(path.relative_to(ROOT))
         files.append(File.generated(config, name, abs_src_path=str(path)))
     made: dict[str, str | bytes] = {

@@ -13,6 +13,7 @@ import math
 import os
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -269,11 +270,18 @@ def json_object(content: bytes, path: str | os.PathLike[str], *, is_data: bool =
 def parse_json(content: bytes, path: str | os.PathLike[str], *, is_data: bool = False) -> Any:
     """The value in the content of a JSON file; errors are those of `json_object`."""
     try:
-        value = json.loads(content.decode(), object_pairs_hook=None if is_data else _unique_keys)
+        value = json.loads(content.decode(), object_pairs_hook=_unique_keys)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON: {error}") from error
+    except RecursionError as error:
+        raise InputError(
+            f"{path}: lists or objects are nested too deeply: write fewer into each other"
+        ) from error
+    except ValueError as error:
+        problem = (
+            f"a number of more than {sys.get_int_max_str_digits()} digits: write it as a text, in quotes"
+        )
+        raise InputError(f"{path}: not JSON: {problem if 'digits' in str(error) else error}") from error
     check_json(value, os.fspath(path), is_data=is_data)
     return value
 

@@ -69,7 +69,8 @@ def test_rows(file, name, content, expected):
         ('{"text": "b", "x": {"y": ["\\ude00\\ud83d"]}}', r"\['x'\]\['y'\]\[0\]: "),
         (f'{{"text": "b", "x": {10**50}}}', rf"\['x'\]: {10**50} "),
         (f'{{"text": "b", "x": {"7" * 5000}}}', "4300"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"text": "a", "text": "b"}', "the key 'text' is there 2 times: leave one"),
     ],
 )
 def test_a_row_that_cannot_be_written_again_is_named(file, line, named):

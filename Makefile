@@ -16,7 +16,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for your own text
 	$(BIN)/python demo.py $(if $(TEXT),--text $(TEXT))
 
-test: $(VENV)/.ready-dev  ## the test suite, about ten minutes on two cores; JOBS processes of up to 9 GB
+test: $(VENV)/.ready-dev  ## the test suite, five to ten minutes on two cores; JOBS processes of up to 9 GB
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(JOBS) --dist loadfile albert_tf hub_export tests
 
 test-slow: $(VENV)/.ready-dev $(INTEROP)/.ready  ## what takes longer, about an hour

@@ -277,7 +277,8 @@ def _labels(names: Any, num_labels: int) -> list[str] | None:
     if not isinstance(names, Mapping):
         raise InputError(f"id2label={shorten(names)} is not an object from ids to labels")
     if set(names) != set(map(str, range(num_labels))):
-        raise InputError(f"id2label has ids {', '.join(names)}: the head has 0 to {num_labels - 1}")
+        found = f"ids {', '.join(names)}" if names else "no ids"
+        raise InputError(f"id2label has {found}: the head has 0 to {num_labels - 1}")
     for number, name in names.items():
         if isinstance(name, bool) or not isinstance(name, str | int) or not str(name).strip():
             raise InputError(f"id2label has {name!r} for {number}: labels are texts that are not empty")

@@ -177,6 +177,8 @@ class Table:
             if len(row.cells) != len(self.columns):
                 names = f"columns: {len(self.columns)} ({join_words(map(shorten, self.columns))})"
                 remedy = _separator_remedy(self.file, ",".join(self.columns))
+                if not remedy and len(row.cells) > len(self.columns) and table_ending(self.file) == ".csv":
+                    remedy = ": a cell with a comma stands in quotes, with no space before them"
                 raise InputError(f"{self.file}:{row.line}: cells: {len(row.cells)}, and {names}{remedy}")
 
     def number(self, column: str, argument: str | None = None) -> int:
@@ -264,9 +266,13 @@ def _parse_rows(file: str, text: str, separator: str) -> list[Row]:
 
 def _separator_remedy(file: str, names: str) -> str:
     """The end of an error about a CSV whose names are separated by something else; else empty."""
-    is_other = '";' in names or ';"' in names or (";" in names and "," not in names)
-    is_other &= table_ending(file) == ".csv"
-    return ". It is separated by ;: write it with commas, or as .tsv" if is_other else ""
+    if table_ending(file) != ".csv":
+        return ""
+    if '";' in names or ';"' in names or (";" in names and "," not in names):
+        return ". It is separated by ;: write it with commas, or as .tsv"
+    if "\t" in names and "," not in names:
+        return ". It is separated by tabs: name it .tsv, or of standard input say --input_format tsv"
+    return ""
 
 
 def _read_tsv(file: str) -> Table:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import HEAD_TAIL, TRUNCATE, WINDOWS
-from albert_tf.errors import InputError, shorten
+from albert_tf.errors import InputError, check_json, shorten
 from albert_tf.io import PathLike
 from albert_tf.text.bounded_texts import LEAST_BYTES, keep_ends
 from albert_tf.text.tokenizer_config import (
@@ -54,9 +54,10 @@ def decode_texts(value: Any) -> Any:
 
 
 def check_text(value: Any, where: str) -> str:
-    """The value, a text; an InputError says where it stands and what it is instead."""
+    """The value, a text; an InputError says where it stands, and what it is instead or holds half of."""
     if not isinstance(value, str):
         raise InputError(f"{where}={shorten(value)} is not a text (a str)")
+    check_json(value, where)
     return value
 
 

@@ -480,6 +480,12 @@ def test_source_and_task_in_any_order(made, monkeypatch, tmp_path):
             albert_tf.pipeline(*arguments, **settings)
 
 
+def test_half_a_character_is_no_text(asked):
+    for texts, where in ((["a", "b\ud800"], r"inputs\[1\]"), ([("a", "\udc00")], r"inputs\[0\]\[1\]")):
+        with pytest.raises(InputError, match=rf"^{where}: '\\ud[8c]00' is half a character"):
+            asked("classification")(texts)
+
+
 def test_a_vocabulary_of_more_pieces_than_the_network_has(made, tmp_path, tiny_corpus):
     """Their embeddings would be those of others on a GPU, and on a CPU an error of some texts."""
     run = shutil.copytree(made("classification").run, tmp_path / "run")

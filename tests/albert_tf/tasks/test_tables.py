@@ -145,7 +145,11 @@ def test_rows_broken_by_line_feeds(file):
         ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3"),
         ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3"),
         ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2"),
-        ("data.csv", "text\na,b\n", r"data.csv:2: cells: 2, and columns: 1 \('text'\)$"),
+        (
+            "data.csv",
+            "text\na,b\n",
+            r"data.csv:2: cells: 2, and columns: 1 \('text'\): a cell with a comma stands in quotes",
+        ),
         (
             "data.csv",
             "text;label\na;b,c\n",
@@ -211,6 +215,11 @@ def test_columns_that_are_mistaken(file):
     assert own_records(table, False, Columns("text", label="text"))[0].label is None
     with pytest.raises(InputError, match="--label text is the column of the texts, too"):
         own_records(table, True, Columns("text", label="text"))
+    table = read_table(file("text\tlabel\na\tb\n"))
+    with pytest.raises(
+        InputError, match=r"no column text='text'.*separated by tabs: name it \.tsv, or of st"
+    ):
+        read_text_records(table, Columns("text"))
 
 
 def test_parquet(tmp_path):

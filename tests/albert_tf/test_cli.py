@@ -160,11 +160,18 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
 
 @pytest.mark.slow
 def test_a_command_that_does_well_says_nothing_on_stderr(tmp_path):
-    """Nor does TensorFlow, whose import tells of CUDA and of oneDNN."""
-    environment = {key: value for key, value in os.environ.items() if key != "TF_CPP_MIN_LOG_LEVEL"}
+    """Nor does TensorFlow, whose import tells of CUDA and of oneDNN, and brings Keras 3 unless told not to."""
+    told = ("TF_CPP_MIN_LOG_LEVEL", "TF_USE_LEGACY_KERAS")
+    environment = {key: value for key, value in os.environ.items() if key not in told}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *sys.path])
-    words = ["analyse", "curve", "--run", ROOT / "tests/earlier/run", "--output", "curve.png"]
-    assert python("-m", "albert_tf", *words, cwd=tmp_path, env=environment) == (0, "curve.png\n", "")
+    words = ["analyse", "curve", "--run", str(ROOT / "tests/earlier/run"), "--output", "curve.png"]
+    code = f"""
+import sys
+from albert_tf import cli
+assert cli.run({words}) == 0
+assert "tensorflow" in sys.modules and "keras" not in sys.modules
+"""
+    assert python("-c", code, cwd=tmp_path, env=environment) == (0, "curve.png\n", "")
 
 
 @pytest.mark.parametrize(

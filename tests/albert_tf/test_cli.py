@@ -160,7 +160,7 @@ def test_the_program_ends_with_its_status_and_nothing_but_its_line():
 
 @pytest.mark.slow
 def test_a_command_that_does_well_says_nothing_on_stderr(tmp_path):
-    """Nor does TensorFlow, whose import tells of CUDA and of oneDNN, and brings Keras 3 unless told not to."""
+    """Nor does TensorFlow, whose import tells of CUDA and oneDNN, and brings Keras 3 unless told not to."""
     told = ("TF_CPP_MIN_LOG_LEVEL", "TF_USE_LEGACY_KERAS")
     environment = {key: value for key, value in os.environ.items() if key not in told}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *sys.path])

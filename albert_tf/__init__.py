@@ -24,6 +24,7 @@ shard         one of the TFRecord files of a prepared corpus
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from albert_tf.text.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
+
+# The models are those of Keras 2, and so is tf.keras with this, where TensorFlow is not imported yet. Else it
+# would import Keras 3, too, which takes a second.
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 # In reading order. They are imported at their first use: whoever reads a config need not wait for TensorFlow,
 # and a command can hold back what it says when it starts.

@@ -150,7 +150,6 @@ def quiet_start() -> Iterator[None]:
     No setting silences what it says about oneDNN and CUDA. It is shown only if the block raises.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # for what comes after
-    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # else TensorFlow imports Keras 3, too, for a second
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # the same; its warnings surround the line of an error
     sys.stderr.flush()
     stderr = os.dup(2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import tensorflow as tf
@@ -22,6 +22,9 @@ from albert_tf.models.sharing import BlockPair, sharing_plan, with_num_layers
 ModelInputs = Mapping[str, tf.Tensor]
 Outputs = dict[str, Any]  # by name: tensors, and lists of them
 M = TypeVar("M", bound="NetworkModel")
+
+
+_FEW_LAYERS = 3  # of the same blocks: more of them are quicker to trace as calls of one function
 
 
 class NetworkModel(keras.Model):
@@ -210,10 +213,19 @@ class AlbertEncoder(NetworkModel):
             x = self.attention_blocks[keys[0]](x, parameters[0], bias, ops, seeds[:2], tokens, first_only)
             return self.feed_forward_blocks[keys[1]](x, parameters[1], ops, seeds[2] if seeds else None)
 
+        @functools.cache
+        def layer_of(attention: str, feed_forward: str, first_only: bool) -> Callable[..., tf.Tensor]:
+            """The layer of two blocks, which a graph for inference has once, as a function, if it recurs."""
+            apply = functools.partial(layer, [attention, feed_forward], first_only)
+            recurs = len(plan) > _FEW_LAYERS * len(set(plan))
+            if training or not recurs or tf.executing_eagerly():
+                return apply
+            return tf.function(apply, autograph=False)
+
         states = []
         for index, pair in enumerate(plan):
             keys = [path.key() for path in pair]
-            apply = functools.partial(layer, keys, pooled_only and index == len(plan) - 1)
+            apply = layer_of(*keys, pooled_only and index == len(plan) - 1)
             drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             parameters = attention[keys[0]], feed_forward[keys[1]]
             if self.remat and training:

@@ -150,6 +150,32 @@ def test_known_shapes_stay_known_and_inference_has_no_asserts_and_no_randomness(
     assert not [kind for kind in kinds if "Assert" in kind or "Random" in kind or kind.endswith("PyFunc")]
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("form", ["whole", "pooled_only", "without padding"])
+def test_a_graph_for_inference_has_a_layer_that_recurs_once(inputs, groups, form):
+    """And computes, and differentiates, as the layers one by one do."""
+    model = perturbed(AlbertEncoder(DROPOUT.replace(num_hidden_layers=8, num_hidden_groups=groups)))
+    given = skip_padding(inputs) if form == "without padding" else inputs
+    options = {"training": False, "pooled_only": form == "pooled_only"}
+    traced = tf.function(lambda tensors: model(tensors, **options)).get_concrete_function(given)
+    calls = [op for op in traced.graph.get_operations() if op.type.endswith("PartitionedCall")]
+    assert len(calls) == 8
+    names = {op.get_attr("f").name for op in calls}
+    assert len(names) == groups + (form == "pooled_only")  # the last one computes the first token alone
+    assert not [op for op in traced.graph.get_operations() if op.type == "Softmax"]
+    assert_same(traced(given), model(given, **options), 1e-6)
+
+    def gradient(call):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(call(given)["pooled_output"] ** 2)
+        return tape.gradient(loss, model.trainable_variables, unconnected_gradients="zero")
+
+    for found, expected in zip(gradient(traced), gradient(lambda x: model(x, **options)), strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(found), tf.convert_to_tensor(expected), atol=1e-4)
+    training = tf.function(lambda x: model(x, training=True, seed=SEED)).get_concrete_function(inputs)
+    assert not [op for op in training.graph.get_operations() if op.type.endswith("PartitionedCall")]
+
+
 def test_padding_changes_nothing(encoder, inputs):
     short = {key: value[1:, :4] for key, value in inputs.items()}  # the four tokens of the second row
     # What stands in the padding must not matter either.

@@ -19,7 +19,7 @@ demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for y
 test: $(VENV)/.ready-dev  ## the test suite, five to ten minutes on two cores; JOBS processes of up to 9 GB
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(JOBS) --dist loadfile albert_tf hub_export tests
 
-test-slow: $(VENV)/.ready-dev $(INTEROP)/.ready  ## what takes longer, about an hour
+test-slow: $(VENV)/.ready-dev $(INTEROP)/.ready  ## what takes longer, about 40 minutes
 	$(BIN)/python -m pytest -m slow --numprocesses $(JOBS) --dist loadfile tests
 
 bench: $(VENV)/.ready $(PEERS:%=.venv-peers/%/.ready)  ## beside other ALBERTs, under 30 minutes on two cores; BENCH="flags of benchmarks.peers"

@@ -44,10 +44,8 @@ class DaskRunner(dask_runner.DaskRunner):
         chosen = asked.get_all_options(drop_default=True, current_only=True)
         client = Client(**{name: value for name, value in chosen.items() if name not in _OF_BAGS})
         client.register_plugin(_quiet_imports())
-        asked.address, asked.scheduler_file = (
-            client.scheduler_info()["address"],
-            None,
-        )  # for Beam's own client
+        asked.address = client.scheduler_info()["address"]  # which Beam's own client goes to
+        asked.scheduler_file = None
         begun = super().run_pipeline(pipeline, options)
         return _WatchedResult(begun.client, begun.futures, client)
 

@@ -17,7 +17,7 @@ from tests.tiny import TINY
 ROOT = Path(__file__).resolve().parents[2]
 
 # Of features that change, without a smallest setting; and what is no program.
-WITHOUT = {"finetuning_pytorch", "lite", "pipeline_runtimes", "smoke"}
+WITHOUT = {"finetuning_pytorch", "lite", "pipeline_runtimes", "plots", "smoke"}
 BENCHMARKS = sorted({path.stem for path in (ROOT / "benchmarks").glob("*.py")} - WITHOUT)
 
 

@@ -22,7 +22,14 @@ _WORD = re.compile(r"^(\w+) {2,}(.*(?:\n {4,}.*)*)", re.MULTILINE)
 _NOTEBOOK = re.compile(r"\]\(([^)\s]+)\.ipynb\)")
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("*.md", "docs/**/*.md", "examples/*/README.md", "notebooks/*.md", "benchmarks/**/README.md")
+PAGES = (
+    "*.md",
+    "docs/**/*.md",
+    "examples/*/README.md",
+    "notebooks/*.md",
+    "benchmarks/**/README.md",
+    "benchmarks/results/*.md",
+)
 FILES = ("docs/pictures/*.png", "examples/several_hosts/*.*", "examples/serving/c/*.c")  # that pages link to
 
 

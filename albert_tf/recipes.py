@@ -380,7 +380,7 @@ PRETRAINING_RECIPES: dict[str, PretrainingRecipe] = {
         )
         for name, row in _BY_ADAMW.items()
     },
-    # benchmarks/README.md, "What pre-training brings", chose it. More masks: the idea of Wettig et al. 2023.
+    # benchmarks/results/pretraining.md chose it. More masks: the idea of Wettig et al. 2023.
     "one_machine": _PAPER.replace(
         optimizer="adamw",
         learning_rate=1e-3,

@@ -13,8 +13,8 @@ from albert_tf.models.sharing import block_parameters, head_parameters, paramete
 FLOAT32 = 4  # bytes
 SLOTS = 2  # of LAMB and of AdamW: the running means of the gradient and of its square
 
-# Two figures are fitted to the peaks in benchmarks/README.md, the same for all networks. What a process has
-# besides, for graphs, XLA's programs and threads, in bytes:
+# Two figures are fitted to the peaks in benchmarks/results/scale.md, the same for all networks. What a
+# process has besides, for graphs, XLA's programs and threads, in bytes:
 RUNTIME = 0.27e9
 # And how many times what lives TensorFlow's allocator takes from the system: it keeps freed blocks, and what
 # comes next does not always fit into them.

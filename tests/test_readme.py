@@ -96,7 +96,30 @@ texts = tf.constant(["Buy a function!"])
 np.testing.assert_allclose(again.predict(texts), classifier.predict(texts), atol=1e-6)
 """,
     "bert_pack_inputs, arguments=": """
+import numpy as np
 assert inputs["input_word_ids"].shape.as_list() == [None, 64]
+assert logits.shape == (2, 2) and np.isfinite(logits).all() and len(model.trainable_weights) > 20
+types = tf.keras.Model([question, answer], inputs["input_type_ids"]).predict([questions, answers])
+assert 0 < types.sum() < types.size
+""",
+    "WarmupPolynomialDecay(": """
+import numpy as np
+assert np.isfinite(history.history["val_loss"]).all() and len(model.trainable_weights) > 20
+""",
+    "scores = index @ query": """
+assert index.shape[0] == 3 and scores.shape == (3,) and abs(scores).max() <= 1 + 1e-6
+np.testing.assert_allclose(np.linalg.norm(index, axis=1), 1, atol=1e-6)
+""",
+    'Path("names.conll")': """
+assert Path("names.conll").read_text("utf-8").startswith("Anna\\tB-PER\\nlives\\tO\\n")
+""",
+    'pipeline("names")': """
+answer = tag("Anna met Paul Klee.")
+assert all("Anna met Paul Klee."[one["start"] : one["end"]] == one["text"] for one in answer)
+""",
+    "backbone.trainable = False": """
+import numpy as np
+assert states.shape[:2] == (1, 64) and np.isfinite(states).all() and not backbone.trainable_weights
 """,
     "GridSearchCV(": """
 assert len(out_of_fold) == len(texts) and search.best_params_["learning_rate"] in (1e-5, 3e-5)

@@ -40,7 +40,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, name, abs_src_path=str(path)))
     made: dict[str, str | bytes] = {
         "docs/reference/commands.md": commands.page(),
-        "docs/reference/words.md": words(),
     }
     for path in sorted(ROOT.glob("notebooks/*.ipynb")):
         content, pictures = notebook_pages.page(path)
@@ -52,12 +51,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Has links to notebooks lead to their pages."""
+    """Has links to notebooks lead to their pages, and adds the glossary of the code to that of the pages."""
+    if page.file.src_uri == "docs/reference/words.md":
+        markdown += words()
     return _NOTEBOOK.sub(r"](\1.md)", markdown)
 
 
 def words() -> str:
-    """The page of the glossary."""
+    """The glossary of the code, as a section."""
     glossary = (albert_tf.__doc__ or "").partition("\n\n")[2]
     entries = _WORD.sub(lambda found: f"\n`{found[1]}`\n:   {' '.join(found[2].split())}", glossary)
-    return f"# Letters and words\n\nWhat they mean in the reference and in the code.\n\n{entries}"
+    return f"\n## Letters and words of the code\n\n{entries}"

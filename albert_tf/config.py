@@ -29,39 +29,41 @@ MAX_BLOCKS = 10_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:
-    """The shape of a network of ALBERT's family; the defaults are those of ALBERT's base model.
+    """The architecture of a network. The defaults are those of ALBERT base, version 2.
 
-    The fields are the keys of google-research/albert's `albert_config.json`, and six more: `sharing`,
-    `classifier_dropout_prob`, `layer_norm_eps`, `project_embeddings`, `position_offset` and `pooler`. BERT,
-    RoBERTa and DistilBERT are other values of them, as in `PRESETS`.
+    The fields have the names of google-research/albert's `albert_config.json`. Six fields are added:
+    `sharing`, `classifier_dropout_prob`, `layer_norm_eps`, `project_embeddings`, `position_offset` and
+    `pooler`. BERT, RoBERTa and DistilBERT have other values of the same fields; see `PRESETS`.
+
+    A config is frozen: `replace` returns a changed copy. All arguments must be given by name.
 
     Args:
-      vocab_size: number of pieces, V.
+      vocab_size: number of tokens in the vocabulary, V.
       embedding_size: width of the embeddings, E.
-      hidden_size: width of the hidden states, H.
-      num_hidden_layers: depth, L.
-      num_hidden_groups: groups of layers that share their parameters, G.
-      num_attention_heads: heads, N; divides H.
+      hidden_size: width of the hidden states, H; a multiple of `num_attention_heads`.
+      num_hidden_layers: number of layers, L.
+      num_hidden_groups: number of groups, G. The layers of one group share their weights.
+      num_attention_heads: number of attention heads, N.
       intermediate_size: inner width of a feed-forward block.
-      inner_group_num: blocks that make one layer.
-      sharing: what the layers of a group share: "all", or, over all layers, "attention" or "ffn" alone, or
-        "none". "attention" and "ffn" need num_hidden_groups = 1; "none" ignores the groups.
-      hidden_act: "gelu" (the tanh form, as Google's), "gelu_erf", "relu", "tanh" or "linear".
-      hidden_dropout_prob: dropout of the embeddings and of the output of each block.
-      attention_probs_dropout_prob: dropout of the attention's probabilities.
-      classifier_dropout_prob: dropout before the logits of a fine-tuned head.
+      inner_group_num: pairs of an attention block and a feed-forward block in one layer.
+      sharing: what the layers share. "all": both blocks, within each group. "attention" or "ffn": only this
+        block, over all layers; needs `num_hidden_groups=1`. "none": nothing; the groups are ignored.
+      hidden_act: "gelu" (Google's tanh approximation), "gelu_erf" (the exact GELU), "relu", "tanh" or
+        "linear".
+      hidden_dropout_prob: dropout rate of the embeddings and of the output of each block.
+      attention_probs_dropout_prob: dropout rate of the attention probabilities.
+      classifier_dropout_prob: dropout rate before the logits of a fine-tuned head.
       max_position_embeddings: longest sequence, in tokens.
-      type_vocab_size: number of segment types; 0: the network has none.
-      initializer_range: standard deviation of the truncated normal that kernels start from.
+      type_vocab_size: number of segment types. 0: the network has none.
+      initializer_range: standard deviation of the truncated normal distribution of new kernels.
       layer_norm_eps: epsilon of every LayerNorm.
-      project_embeddings: True if a dense layer leads from E to H; None: only where E ≠ H.
-      position_offset: rows of the position table before that of a sequence's first token. With RoBERTa's 2,
-        positions count tokens, not places, and padding has the row before the first.
-      pooler: activation of the dense layer that makes the pooled output, "tanh" or "relu"; "none": the
-        network has no pooler.
-
+      project_embeddings: True for a dense layer from E to H. None: only where E and H differ.
+      position_offset: rows of the position table before the row of the first token. RoBERTa has 2: there a
+        position counts the tokens that are not padding, and padding has the row before the first token's.
+      pooler: activation of the dense layer that makes `pooled_output`, "tanh" or "relu". "none": the network
+        has no pooler.
     Raises:
-      ValueError: a value is impossible; the message names it.
+      InputError: a value is impossible; the message names it.
 
     Example:
       >>> import albert_tf
@@ -131,7 +133,8 @@ class AlbertConfig:
     def family(self) -> str:
         """The model whose published code can hold this network: "albert", "bert", "roberta" or "distilbert".
 
-        >>> [PRESETS[name].family for name in ("albert_base_v2", "roberta_base")]
+        >>> import albert_tf
+        >>> [albert_tf.PRESETS[name].family for name in ("albert_base_v2", "roberta_base")]
         ['albert', 'roberta']
         """
         if self.sharing != "none" or self.inner_group_num > 1 or self.has_projection:
@@ -145,29 +148,47 @@ class AlbertConfig:
         check_range("seq_length", seq_length, at_most=self.max_position_embeddings, remedy=remedy)
 
     def with_pooler(self) -> AlbertConfig:
-        """The same network with a pooler, as classifiers of its family have it."""
+        """Returns the same network with a pooler, as the classifiers of its family have one.
+
+        Returns:
+          This config, if it has a pooler. Else a copy with `pooler="relu"` (DistilBERT) or `pooler="tanh"`.
+        """
         if self.pooler != "none":
             return self
         return self.replace(pooler="relu" if self.family == "distilbert" else "tanh")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> AlbertConfig:
-        """The config that a parsed JSON file describes, Google's, Hugging Face's or ours.
+        """Reads the config from the values of a JSON file: Google's, Hugging Face's or this package's.
 
         Args:
-          values: keys of google-research/albert, its historical ones among them at the values that change
-            nothing; or, with a `model_type` ("albert", "bert", "roberta" or "distilbert"), Hugging Face's. A
-            missing key has the base model's value (Hugging Face's own default in its files).
+          values: values by key. With the key `model_type` ("albert", "bert", "roberta" or "distilbert") it is
+            Hugging Face's config, and a missing key has Hugging Face's default. Otherwise the keys are those
+            of google-research/albert, and a missing key has the value of ALBERT base. Google's old keys are
+            accepted at values that change nothing.
+        Returns:
+          The config.
         Raises:
-          ValueError: a key is unknown, or has a value that describes another network.
+          InputError: a key is unknown, or its value describes a network that this package does not have.
+
+        Example:
+          >>> import albert_tf
+          >>> albert_tf.AlbertConfig.from_dict({"hidden_size": 1024, "num_attention_heads": 16}).hidden_size
+          1024
         """
         return cls(**our_fields(values, [field.name for field in dataclasses.fields(cls)]))
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike[str]) -> AlbertConfig:
-        """The config in a JSON file, as `from_dict` reads it; a ValueError names the file.
+        """Reads the config from a JSON file, as `from_dict` does.
 
-        A file called `bert_config.json` is google-research/bert's.
+        Args:
+          path: the file. A file named `bert_config.json` is read as google-research/bert's.
+        Returns:
+          The config.
+        Raises:
+          FileNotFoundError: the file does not exist.
+          InputError: the file is not such a config; the message names the file.
         """
         values = read_local_json(Path(path))
         try:
@@ -176,20 +197,37 @@ class AlbertConfig:
             raise InputError(f"{os.fspath(path)}: {error}") from error
 
     def replace(self, **changes: Any) -> AlbertConfig:
-        """A new config with some fields changed, and checked again.
+        """Returns a copy of the config with other values of some fields.
 
-        >>> AlbertConfig().replace(num_hidden_layers=24).num_hidden_layers
-        24
+        Args:
+          **changes: new values by the name of their field.
+        Returns:
+          The new config.
+        Raises:
+          InputError: a name is unknown or a value is impossible.
+
+        Example:
+          >>> import albert_tf
+          >>> albert_tf.AlbertConfig().replace(num_hidden_layers=24).num_hidden_layers
+          24
         """
         check_names(changes, [field.name for field in dataclasses.fields(self)], "config")
         return dataclasses.replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields by name, ready for JSON; `from_dict` is the inverse."""
+        """Returns all fields by name, ready for JSON. `from_dict` is the inverse.
+
+        Returns:
+          A dict with a value for each field.
+        """
         return dataclasses.asdict(self)
 
     def to_json_string(self) -> str:
-        """All fields as a JSON object, a line each."""
+        """Returns all fields as a JSON object with one field a line.
+
+        Returns:
+          The text of a `config.json`.
+        """
         return json_text(self.to_dict())
 
 
@@ -244,6 +282,12 @@ PRESETS: dict[str, AlbertConfig] = {
         for case, vocab_size in _BERT_VOCABULARIES.items()
     },
 }
+"""The architectures of published models by name. A preset is a config; it holds no weights.
+
+ALBERT: `albert_{base,large,xlarge,xxlarge}_{v1,v2}`. BERT: `bert_{base,large}_{uncased,cased}`. RoBERTa:
+`roberta_{base,large}`. DistilBERT: `distilbert_base_{uncased,cased}`. `bert_base` and `bert_large` are the
+paper's baselines: BERT's shape with ALBERT's vocabulary and activation.
+"""
 
 
 # The names by which weights of these shapes are published.

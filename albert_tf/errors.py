@@ -14,9 +14,16 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """An argument, setting or file is wrong; the message names the value and the remedy.
+    """An argument, a setting or a file is wrong. The message names the value and the remedy.
 
-    Commands show it as one line. Any other ValueError is a bug and keeps its traceback.
+    It is a ValueError. Commands show it as one line. Any other ValueError is a bug and keeps its traceback.
+
+    Example:
+      >>> import albert_tf
+      >>> albert_tf.AlbertConfig(hidden_size=770)
+      Traceback (most recent call last):
+      ...
+      albert_tf.errors.InputError: hidden_size=770 is not a multiple of num_attention_heads=12
     """
 
 

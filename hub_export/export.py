@@ -75,29 +75,36 @@ def export(
     license: str | None = None,
     xla: bool = False,
 ) -> list[Path]:
-    """Writes `<output>/preprocessor`, `<output>/encoder`, `<output>/serving/<version>` and a model card.
+    """Exports a run as TF Hub modules and a serving model.
 
-    All are written whole before any appears under its name. The modules, and the card `<output>/README.md`,
-    replace those of an earlier export; a version of the serving model is a new one.
+    It writes `<output>/preprocessor`, `<output>/encoder`, `<output>/serving/<version>` and a model card,
+    `<output>/README.md`. All appear whole or not at all. Modules and card replace those of an earlier export;
+    the version of the serving model must be new.
 
     Args:
-      run: a run directory.
-      output: folder of the modules: absent, empty, or that of an earlier export.
-      seq_length: the preprocessor's length where its caller names none, and the longest input of the serving
-        model, in tokens. None: what task.json has, as that of a fine-tuned run does, and else 128.
-      encoder_only: True to write the encoder alone; a run without a vocabulary needs it.
-      version: of the serving model; a new one.
-      dtype: in which the modules hold their variables and compute: "float32" or "bfloat16".
-      check: False leaves out hub_export.check of what was written.
-      step: of the checkpoint to export; None: that which `load` takes.
-      license: of the weights, by name, for the card.
-      xla: True for encoders that XLA compiles where they run, for a few shapes, as GPUs want it.
+      run: path of the run directory.
+      output: path of the folder: new, empty, or that of an earlier export.
+      seq_length: default length of the preprocessor and longest input of the serving model, in tokens. None:
+        as in task.json, or 128.
+      encoder_only: True to write only the encoder. A run without a vocabulary needs it.
+      version: number of the serving model, at least 1.
+      dtype: type of the variables and of the computation, "float32" or "bfloat16".
+      check: False to skip the check of the written modules (`python -m hub_export.check`).
+      step: training step of the checkpoint. None: as `albert_tf.load` chooses it.
+      license: name of the weights' licence, for the card.
+      xla: True for encoders that XLA compiles where they run, for a few shapes. For GPUs.
     Returns:
-      The folders written; where anything is raised, none is.
+      Paths of the written folders.
     Raises:
-      ValueError: the run is damaged, its weights are non-finite, or it does not fit the arguments.
-      OSError: a file cannot be read or written; a FileExistsError if it must not be replaced.
-      CheckFailed: the check found a fault.
+      InputError: the run is damaged, its weights hold NaN or infinity, or it does not fit the arguments.
+      FileExistsError: something is there that must not be replaced.
+      OSError: a file cannot be read or written.
+      CheckFailed: the check found an error.
+
+    Example:
+      >>> from hub_export.export import export
+      >>> [folder.as_posix() for folder in export("demo-output/run", "hub", encoder_only=True, check=False)]
+      ['hub/encoder']
     """
     run, output = open_run(run), Path(output)
     if output.resolve() == Path(run.path).resolve():

@@ -188,6 +188,9 @@ assert len(fill(["A [MASK]."])[0]) == 5
     "parameter_count(base": """
 assert sharing == "none" and albert_tf.parameter_count(base)["total"] == 11_683_584
 """,
+    "sorted(albert_tf.PRESETS)": """
+assert config.num_hidden_layers == 6 and albert_tf.parameter_count(config)["total"] == 11_683_584
+""",
     "AlbertPretrainer(": """
 import numpy as np
 assert outputs["mlm_logits"].shape[::2] == (8, 30000) and outputs["sop_logits"].shape == (8, 2)

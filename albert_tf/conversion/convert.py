@@ -53,29 +53,42 @@ def convert(
     revision: str | None = None,
     tokenizer: Mapping[str, bool] | None = None,
 ) -> Conversion:
-    """Writes a checkpoint of one format in another; nothing is written where it fails.
+    """Converts a checkpoint from or to the format of another implementation.
+
+    One of the two formats is always "run". The output appears whole or not at all.
 
     Args:
-      source: "google", "huggingface", "hub" or "run".
-      target: "run"; or, from a run, "google" or "huggingface".
-      input: the folder or the .tar.gz that the checkpoint was published in, or the file with its weights; or
-        its published name, as `local_checkpoint` has it.
-      output: the folder to make.
-      vocabulary: its file; None takes the one beside the checkpoint, if there is one.
-      config: JSON file with the config; None takes the one beside the checkpoint.
-      partial: True to read the encoder alone, and initialise what is missing.
+      source: format of the input: "google", "huggingface", "hub" or "run".
+      target: format of the output: "run", or from a run "google" or "huggingface".
+      input: the folder or .tar.gz of the checkpoint, or the file with its weights; or a published name: an
+        archive of Google ("albert_base_v2"), a repository of Hugging Face ("albert/albert-base-v2") or an
+        address of TF Hub ("https://…").
+      output: path of the new folder.
+      vocabulary: path of the vocabulary. None: the one beside the checkpoint, if there is one.
+      config: path of the JSON config. None: the one beside the checkpoint.
+      partial: True to read only the encoder and to initialise missing weights at random.
       command: the command line, for recipe.json.
-      step: of a run's checkpoint; None: that which `load` takes.
-      revision: of a repository of Hugging Face: branch, tag or commit; None: main.
-      tokenizer: of a new run: `lowercase` and `strip_accents`, where the checkpoint does not say.
+      step: for a run, training step of the checkpoint. None: as `load` chooses it.
+      revision: for a repository of Hugging Face, its branch, tag or commit. None: main.
+      tokenizer: for a new run, `lowercase` and `strip_accents` (bool each), if the checkpoint does not have
+        them.
     Returns:
-      What was left out and made up, and where the vocabulary comes from.
+      A named tuple. `unread`: names of tensors of the source that the target has no place for. `fresh`: names
+      of variables that the source does not have, initialised at random. `vocabulary`: where the vocabulary of
+      a new run comes from.
     Raises:
-      FileNotFoundError: the checkpoint or its config is missing.
-      FileExistsError: there is something at `output`.
-      InputError: the conversion is unknown, the checkpoint is damaged, holds NaN or does not fit its config
-        or its vocabulary, its tokenizer has settings that are not here, or the target has no form for this
-        network; or, like WorkFailed, as `local_checkpoint`.
+      FileNotFoundError: the checkpoint or its config does not exist.
+      FileExistsError: `output` exists.
+      InputError: there is no such conversion; the checkpoint is damaged, holds NaN, or does not fit its
+        config or vocabulary; or the target format has no such network or tokenizer.
+      WorkFailed: a published checkpoint cannot be downloaded.
+
+    Example:
+      >>> from albert_tf.conversion import convert
+      >>> convert("run", "huggingface", "demo-output/run", "to_hf").unread
+      []
+      >>> convert("huggingface", "run", "to_hf", "from_hf").fresh
+      []
     """
     # Also found when it comes to writing, but reading a large checkpoint takes a while.
     check_new(Path(output))

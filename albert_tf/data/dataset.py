@@ -73,41 +73,60 @@ def pretraining_dataset(
     data_service: str | None = None,
     **settings: Any,
 ) -> tf.data.Dataset:
-    """Masked batches of static shape, as `albert_tf.constants.pretraining_spec` describes them.
+    r"""Text to masked batches of static shape, as an endless `tf.data.Dataset`.
 
-    The same arguments give the same bytes. A plain iterator can be saved with `tf.train.Checkpoint` and goes
-    on with the very next batch. Shuffling takes the files in random order and mixes four of them, then 1024
-    documents (of at most 128 KiB of text: longer ones come in parts), then 4096 examples; that bounds memory.
-    Text is read once to its end and checked before anything else. Stored examples (Google's TFRecords) keep
-    their masks and pairs.
+    The same arguments give the same bytes. Text is first read once to its end and checked. Shuffling takes
+    the files in random order and mixes four files, then 1024 documents, then 4096 examples; documents longer
+    than 128 KiB come in parts. This limits the memory. Google's TFRecords keep the masks and pairs that are
+    stored in them.
 
     Args:
-      inputs: text files, a sentence or paragraph a line and blank lines between documents, also .gz; a folder
-        that `prepare` made, which stands for its training shards, or files of it; TFRecords of
-        google-research/albert: a path, a glob or a list.
-      vocabulary: the SentencePiece model.
-      batch_size: rows of a batch (of this input pipeline), B.
-      seq_length: tokens a row, S.
-      lowercase: like `strip_accents` of the tokenizer, as its vocabulary was trained.
-      strip_accents: likewise.
-      seed: of everything random.
-      shuffle: False keeps the order of the text.
-      repeat: False ends after one epoch, its last batch filled with rows of zero mask and weights, label -1.
-      input_context: which of several input pipelines this is; each reads whole files where there are enough
-        of them, else every n-th document.
-      share: only this part of the documents; None takes all.
-      cache: keeps the documents in memory once they have been read to their end, for a small share of a large
-        corpus that is gone over many times; they come in the order of the text.
-      data_service: address of a tf.data service's dispatcher, `grpc://host:port`: its workers make the
-        batches, each those of other epochs; their order depends on who is faster. Such iterators cannot be
-        saved.
-      **settings: of `ExampleSettings`: max_predictions (for stored examples None is what they have),
-        input_format, sentence_objective, short_seq_prob, masked_lm_prob, max_ngram, whole_word.
+      inputs: a path, a glob or a list of them. Text files, also .gz, with one sentence or paragraph per line
+        and blank lines between documents; a folder that `albert-tf prepare` wrote (its training shards are
+        read) or files of it; or TFRecords of google-research/albert.
+      vocabulary: path of the vocabulary, as `Tokenizer` takes it.
+      batch_size: examples in a batch of this input pipeline, B.
+      seq_length: tokens in an example, S (512).
+      lowercase: True to fold case; as the vocabulary was trained.
+      strip_accents: True to remove accents; as the vocabulary was trained.
+      seed: seed of everything random.
+      shuffle: False to keep the order of the text.
+      repeat: False to end after one epoch. The last batch is then filled up with rows whose mask and weights
+        are 0 and whose label is -1.
+      input_context: which of several input pipelines this is. Each reads whole files if there are enough of
+        them, and otherwise every n-th document.
+      share: the part of the documents to read. None: all.
+      cache: True to keep the documents in memory after the first epoch; they then come in the order of the
+        text. For a small part of a large corpus that is read many times.
+      data_service: address of the dispatcher of a tf.data service, `grpc://host:port`. Its workers make the
+        batches, each worker from epochs of its own, and the order depends on their speed. The state of such
+        an iterator cannot be saved.
+      **settings: how examples are made. `max_predictions` (int: masked tokens in an example, P; default
+        ceil(masked_lm_prob · seq_length), for TFRecords the stored number), `input_format` ("segment_pair",
+        "sentence_pair", "full_sentences" or "doc_sentences"), `sentence_objective` ("sop", "nsp" or "none"),
+        `short_seq_prob` (0.1), `masked_lm_prob` (0.15), `max_ngram` (longest masked span, 3 words) and
+        `whole_word` (True).
+    Returns:
+      A dataset of dicts: `input_word_ids`, `input_mask`, `input_type_ids` int32 [B, S]; `masked_lm_positions`
+      (ascending, padded with 0) and `masked_lm_ids` int32 [B, P]; `masked_lm_weights` float32 [B, P]; and
+      `sentence_order_labels` or `next_sentence_labels` int32 [B], unless the sentence objective is "none". A
+      plain iterator can be saved with `tf.train.Checkpoint` and continues with the next batch.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
-      ValueError: an argument is impossible, the vocabulary is not the one that the data was prepared with or
-        remembers another normalisation, a file is not text or damaged, or there is no text.
+      InputError: an argument is impossible; the data was prepared with another vocabulary; the vocabulary was
+        trained on text that was normalised in another way; a file is damaged or is not text; or there is no
+        text.
+
+    Example:
+      >>> import albert_tf, pathlib
+      >>> text = "The sea is warm.\nThe wind is cold.\n\nThe film begins.\nIt ends.\n"
+      >>> _ = pathlib.Path("corpus.txt").write_text(text)
+      >>> vocabulary = "demo-output/run/spiece.model"
+      >>> dataset = albert_tf.pretraining_dataset("corpus.txt", vocabulary, batch_size=8, seq_length=64)
+      >>> batch = next(iter(dataset))
+      >>> batch["input_word_ids"].shape, batch["masked_lm_ids"].shape
+      (TensorShape([8, 64]), TensorShape([8, 10]))
     """
     tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
     kind, files = find_inputs(inputs, tokenizer)

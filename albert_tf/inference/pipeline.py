@@ -63,30 +63,44 @@ def pipeline(
     pooling: str | None = None,
     normalize: bool | None = None,
 ) -> Pipeline:
-    """A function from texts to the answers of a model.
+    """Creates a function from texts to answers.
 
     Args:
-      source: a run directory or the published name of a checkpoint; the folder of an exported serving model,
-        or of several versions of it; a TextClassifier, or what its `save` has written.
-      task: what it must answer, where it is to be an error that the model does something else:
-        "fill_mask" (pre-trained runs), "classification", "multi_label", "regression", "question_answering",
-        "tagging" or "multiple_choice", or by the names of Hugging Face, such as "text-classification". It
-        may come first, as it does there. "feature-extraction" gives embeddings, by the encoder of any model.
+      source: a run directory; a published name, such as "albert_base_v2" or "albert/albert-base-v2"; the
+        folder of an exported serving model, or of several versions of it; a `TextClassifier`, or the path
+        where it was saved.
+      task: the expected task; another one is an error. "fill_mask" (pre-trained runs), "classification",
+        "multi_label", "regression", "question_answering", "tagging", "multiple_choice", or Hugging Face's
+        names, such as "text-classification". "feature-extraction" gives embeddings and works with any model.
+        The task may also be the first argument, as in transformers. None: the model's task.
       model: another name of `source`.
-      batch_size: texts at a time; it decides about memory and speed, not about the answers.
-      step: of a run's checkpoint; None: that which `load` takes.
-      xla: True to compile the network with XLA, for a few lengths of texts; None: on GPUs. An exported model
-        is as it was exported.
-      patience: of a model that was fine-tuned with early_exit: a text leaves the network as soon as so many
-        layers in a row agree with the one before, and is not compiled; None: all layers.
-      precision: of a run's computation: "float32" or "bfloat16"; None: float32. A TextClassifier computes in
-        that of its `dtype`.
-      pooling: of "feature-extraction": the embedding is the "mean" of the last states of all tokens, or that
-        of the "first" token; None: "mean".
-      normalize: of "feature-extraction": True for embeddings of length 1; None: False.
+      batch_size: number of texts that are computed at a time. It changes memory and speed, not the answers.
+      step: for a run, training step of the checkpoint. None: as `load` chooses it.
+      xla: True to compile the network with XLA, for a few lengths of texts. None: only on GPUs. Not for
+        exported models.
+      patience: for a model that was fine-tuned with early exits: a text leaves the network when this number
+        of layers in a row agree with the layer before. The network is then not compiled. None: all layers are
+        computed.
+      precision: for a run, type of the computation, "float32" or "bfloat16". None: "float32".
+      pooling: for "feature-extraction": "mean" of the last states of all tokens, or the state of the "first"
+        token. None: "mean".
+      normalize: for "feature-extraction": True for embeddings of length 1. None: False.
+    Returns:
+      A `Pipeline`.
     Raises:
-      InputError: the source is none of these, it does not answer, or something else than the task.
+      InputError: the source is none of these, or its model has another task or no answers.
       FileNotFoundError: a run has no such checkpoint or no vocabulary.
+
+    Example:
+      >>> import albert_tf
+      >>> fill = albert_tf.pipeline("demo-output/run")
+      >>> answers = fill("The value is a [MASK] object.")
+      >>> len(answers), sorted(answers[0])
+      (5, ['score', 'token'])
+      >>> embed = albert_tf.pipeline("feature-extraction", "demo-output/run", normalize=True)
+      >>> question, answer = embed(["Is it warm?", "The sea is warm."])
+      >>> round(float(question @ question), 3)
+      1.0
     """
     named: tuple[Any, Any] = source, task
     if model is not None:
@@ -167,7 +181,20 @@ def _serving_folder(folder: Path) -> Path | None:
 
 
 class Pipeline:
-    """A function from texts to answers, made by `pipeline`; `batch_size` texts at a time."""
+    """A function from texts to answers. `pipeline` creates it.
+
+    Args:
+      predictor: the model that answers.
+      batch_size: number of texts that are computed at a time.
+
+    Example:
+      >>> import albert_tf
+      >>> fill = albert_tf.pipeline("demo-output/run")
+      >>> fill.task
+      'fill_mask'
+      >>> [len(answers) for answers in fill(["The sea is [MASK].", "A [MASK] film."], top_k=3)]
+      [3, 3]
+    """
 
     def __init__(self, predictor: Predictor, batch_size: int):
         self._predictor = predictor
@@ -179,35 +206,42 @@ class Pipeline:
         return self._predictor.kind.name
 
     def __call__(self, inputs: Any = None, top_k: int | None = None, **fields: Any) -> Any:
-        """The answers to texts, in their order; to a single text (a str or dict) a single one.
+        """Answers texts, in their order. A single text (a str or dict) gets a single answer.
+
+        The task decides what an input is:
+
+        - classification, multi_label, regression: a text, or a pair as a tuple (text, text_pair)
+        - fill_mask: a text with `[MASK]` in it
+        - tagging: a text, which is split into words as the run's task.json says, or a list of words, which
+          stays as it is
+        - question_answering: a dict of `question` and `context`
+        - multiple_choice: a dict of `context`, `question` and `options`
+        - feature_extraction: a text
+
+        and what an answer is, where `score` is a probability:
+
+        - classification: {"label", "score"}; with `top_k` a list of them
+        - multi_label: [{"label", "score"}, …] for the labels that reach the model's threshold
+        - regression: {"score"}, the number itself
+        - fill_mask: [{"token", "score"}, …]; for several masks a list of such lists
+        - tagging: [{"label", "score", "start", "end", "text"}, …], one for each entity
+        - question_answering: {"answer", "score", "start", "end"}; with `top_k` a list of them. An empty
+          answer means that there is probably none; its score is the probability of that
+        - multiple_choice: {"label", "score"}; the label is the number of the option, from 0
+        - feature_extraction: the embedding, float32 [H]; for a list of texts float32 [n, H]
+
+        `start` and `end` count characters of the text; `end` is behind the last character. For a list of
+        words they count in the words joined by single spaces.
 
         Args:
-          inputs: a list, or another iterable, of
-            classification, multi_label, regression: texts, or pairs of them as tuples (text, text_pair);
-            fill_mask: texts with `[MASK]` in them;
-            tagging: texts, which are split into words as `words` in the run's task.json says, or lists of
-              words, which stay as they are: [["Anna", "lives", "in", "Oslo"]] is one sentence;
-            question_answering: dicts of `question` and `context`;
-            multiple_choice: dicts of `context`, `question` and `options`;
-            feature_extraction: texts.
-          top_k: of classification and multi_label, how many labels are wanted of each text, in a list; of
-            question_answering, how many answers, in a list; of fill_mask, how many tokens, 5 unless it is
-            given.
-          **fields: in place of `inputs`, those of a dict, `question=` and `context=`, or `text=` and
-            `text_pair=`.
+          inputs: one input, or a list or another iterable of inputs. `[["Anna", "lives", "in", "Oslo"]]` is
+            one sentence for tagging.
+          top_k: number of answers to each input: labels of classification and multi_label, answers of
+            question_answering, tokens of fill_mask (default 5).
+          **fields: instead of `inputs`, the fields of one input, such as `question=` and `context=`, or
+            `text=` and `text_pair=`.
         Returns:
-          Of each text, with probabilities as `score`:
-            classification: {"label", "score"}, or a list of them where `top_k` is given;
-            multi_label: [{"label", "score"}, …], those at least as likely as the model's threshold;
-            regression: {"score"}, the number itself;
-            fill_mask: [{"token", "score"}, …], or a list of such lists for several masks;
-            tagging: [{"label", "score", "start", "end", "text"}, …], an entity each;
-            question_answering: {"answer", "score", "start", "end"}, or a list of them where `top_k` is given;
-            where there is likely no answer, an empty one, with the probability of that;
-            multiple_choice: {"label", "score"}, the option's number from 0;
-            feature_extraction: the embedding, float32 [H]; of a list float32 [n, H].
-          Start and end are characters of the text, the end behind the last one; of lists of words, those of
-          the words with a single space between two.
+          The answer to one input, or a list of answers; embeddings of a list are one array.
         Raises:
           InputError: an input is not what the task takes; the message says which.
         """

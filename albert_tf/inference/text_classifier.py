@@ -82,36 +82,50 @@ _NOT_TEXTS = (Mapping, *_BATCHES)
 
 @keras.saving.register_keras_serializable("albert_tf")
 class TextClassifier(keras.Model):
-    """Texts, string [B], or pairs of them to logits float32 [B, K]; with one label, K = 1, it is regression.
+    """A Keras 2 model from texts to logits: tokenizer, encoder and classifier in one.
 
-    Pairs are a tuple of two string [B], or one string [B, 2]. `fit`, `evaluate` and `predict` also take
-    lists, arrays, and columns of pandas or of Hugging Face's datasets (of pairs a table of two columns),
-    which they tokenise once, before the first epoch; what is too much for memory comes in a tf.data.Dataset
-    of batches. Called with token ids, a dict of the encoder's inputs, it goes on from them. What it is saved
-    as holds the vocabulary, too.
+    `from_pretrained` makes one of a run or a published checkpoint. Call it with texts, string [B], and it
+    returns logits, float32 [B, K]; with one label, K = 1, it is a regression. It can also be called with a
+    dict of the encoder's inputs (token ids).
+
+    `fit`, `evaluate` and `predict` take texts as lists, arrays, and columns of pandas or of Hugging Face's
+    datasets. They tokenise them once, before the first epoch. Data that does not fit into memory comes as a
+    `tf.data.Dataset` of batches. Pairs of texts are a list of tuples, a tuple of two lists, an array [N, 2],
+    or a table of two columns.
+
+    A saved model contains the vocabulary.
 
     Args:
-      classifier: the network.
-      tokenizer: text to the ids that the network knows.
-      labels: names in the order of the logits; None: they have none.
-      seq_length: longest input in tokens; `from_pretrained` takes that of the run, or else 256, or as many as
-        the network has positions.
-      long: what is read of longer texts: the beginning ("truncate"); of single texts also beginning and end
-        ("head_tail"), or all ("windows"), whose logits are then pooled; see `LongTexts`.
-      doc_stride: tokens from one window to the next.
-      window_pooling: the logits of a text are the "mean" or the "max" of its windows'.
-      pad_to_length: True if every batch is as long as that, which TPUs want; else it is as long as its
-        longest text.
-      takes_pairs: True if it learned pairs of texts, and refuses single ones; False if the other way round;
-        None until `fit` says.
-      multi_label: True if a text has any number of the labels.
-      threshold: probability from which on a text has a label, or the second of two labels; None: 0.5, or
-        where it is the likelier.
-      xla: True for `predict` to compile the network with XLA, for a few lengths of texts; None: on GPUs. It
-        is not saved. To train so, there is `compile(jit_compile=True)`.
-      **kwargs: of keras.Model, such as `name`.
+      classifier: an `AlbertClassifier`.
+      tokenizer: the tokenizer of the network's vocabulary.
+      labels: names of the labels, in the order of the logits. None: the labels have no names.
+      seq_length: longest input, in tokens (256). `from_pretrained` takes that of the run, or 256, or the
+        network's number of positions if it is smaller.
+      long: how longer texts are read. "truncate": their beginning. "head_tail": beginning and end. "windows":
+        all, in windows whose logits are pooled. Pairs are always truncated.
+      doc_stride: tokens from one window to the next (128).
+      window_pooling: the logits of a text are the "mean" or the "max" of those of its windows.
+      pad_to_length: True to pad every batch to `seq_length`, as TPUs need it. False: to its longest text.
+      takes_pairs: True if the model learned pairs of texts, False if it learned single texts; it refuses the
+        other kind. None: not known before `fit`.
+      multi_label: True if a text can have any number of labels.
+      threshold: probability from which a text has a label (`multi_label`), or the second of two labels. None:
+        0.5, or the likelier of two labels.
+      xla: True to compile the network in `predict` with XLA, for a few lengths of texts. None: only on GPUs.
+        It is not saved. For training use `compile(jit_compile=True)`.
+      **kwargs: arguments of `keras.Model`, such as `name`.
     Raises:
-      InputError: a setting does not fit the network.
+      InputError: an argument does not fit the network.
+
+    Example:
+      >>> import albert_tf
+      >>> model = albert_tf.TextClassifier.from_pretrained("demo-output/run", labels=["bad", "good"])
+      >>> model.compile()
+      >>> _ = model.fit(["A fine film.", "Dull."], ["good", "bad"], epochs=1, verbose=0)
+      >>> model(["Fine.", "Slow.", "Warm."]).shape
+      TensorShape([3, 2])
+      >>> model.predict_labels(["Fine."], verbose=0)[0] in ("bad", "good")
+      True
     """
 
     def __init__(
@@ -170,28 +184,31 @@ class TextClassifier(keras.Model):
         dtype: Any = None,
         **settings: Any,
     ) -> TextClassifier:
-        """The network of a run, pre-trained, fine-tuned or converted, or of a published name.
+        """Creates the model with the weights of a run or a published checkpoint.
 
-        A run that is fine-tuned for classification or regression has labels, which are taken with its head
-        unless others are asked for; all other networks get a fresh head, and a fresh pooler if they have
-        none and the head reads it.
+        A run that was fine-tuned for classification or regression keeps its head and labels, unless you give
+        others. All other networks get a new head. They also get a new pooler, if they have none and the head
+        reads it.
 
         Args:
-          run: the directory, a published name such as "albert_base_v2", or "hub:" and the folder of a TF 2
-            encoder.
-          num_labels: K; None: as many as `labels`, or those of the run.
-          labels: their names, in the order of the logits.
-          step: of the checkpoint; None: that which `load` takes.
-          vocabulary: SentencePiece model of a run that has none.
-          dropout: of hidden states and attention.
-          classifier_dropout: of what the head reads.
-          pooling: what the head reads, "first" or "mean" (see `AlbertClassifier`); None: as the run's head.
-          dtype: as of keras.Model, such as "mixed_bfloat16".
-          **settings: further arguments of this class, such as `seq_length`.
+          run: path of the run; a published name, such as "albert_base_v2" or "albert/albert-base-v2"; or
+            "hub:" and the folder of a TF 2 encoder.
+          num_labels: number of labels, K. None: as many as `labels`, or those of the run. 1 is regression.
+          labels: names of the labels, in the order of the logits.
+          step: training step of the checkpoint. None: as `albert_tf.load` chooses it.
+          vocabulary: path of the SentencePiece model, for a run that has none.
+          dropout: dropout rate of hidden states and attention (0).
+          classifier_dropout: dropout rate before the classifier (0.1).
+          pooling: what the classifier reads, "first" (the pooled output) or "mean" (the mean of all tokens'
+            last states). None: as the run's head, or "first".
+          dtype: dtype policy of Keras, such as "mixed_bfloat16".
+          **settings: further arguments of the class, such as `seq_length`.
+        Returns:
+          The model. It is not compiled.
         Raises:
-          InputError: it is not a run, it does not fit the arguments, or neither of them tells the labels.
-          FileNotFoundError: there is no such checkpoint or vocabulary.
-          WorkFailed: what is published cannot be downloaded.
+          InputError: `run` is not a run, it does not fit the arguments, or the labels are not known.
+          FileNotFoundError: the checkpoint or the vocabulary does not exist.
+          WorkFailed: a published checkpoint cannot be downloaded.
         """
         is_folder = check_path(run, "run").is_dir()
         origin = best_run(run).path if is_folder else os.fspath(run)
@@ -224,9 +241,15 @@ class TextClassifier(keras.Model):
 
     @classmethod
     def load(cls, path: PathLike) -> TextClassifier:
-        """The model that `save` has written, as a SavedModel or `.keras`: as `keras.models.load_model`.
+        """Loads a model that `save` has written, as `keras.models.load_model` does.
 
-        InputError if it is another model or damaged, OSError if there is none or it cannot be read.
+        Args:
+          path: path of the SavedModel or `.keras` file.
+        Returns:
+          The model.
+        Raises:
+          InputError: it is another model, or damaged.
+          OSError: it does not exist or cannot be read.
         """
         if not check_path(path, "path").exists():
             raise Missing(f"path={os.fspath(path)!r} does not exist: correct the path")
@@ -256,7 +279,15 @@ class TextClassifier(keras.Model):
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
-        """The logits of texts, of pairs or of token ids; see the class."""
+        """Computes logits. Call the model itself: `model(texts)`.
+
+        Args:
+          inputs: texts, string [B]; pairs, a tuple of two string [B] or one string [B, 2]; or a dict of the
+            encoder's inputs, integer [B, S] each.
+          training: True to apply dropout.
+        Returns:
+          float32 [B, K].
+        """
         ids, pool = self._windows(inputs if isinstance(inputs, Mapping) else self._token_ids(inputs))
         if not self.pad_to_length and not self.jit_compile:  # XLA wants static shapes
             ids = without_padding(ids)
@@ -286,10 +317,17 @@ class TextClassifier(keras.Model):
         metrics: Any = DEFAULT_FOR_TASK,
         **kwargs: Any,
     ) -> None:
-        """Keras' `compile`, whose loss and metrics are those of labels or regression unless they are given.
+        """Keras' `compile`, with defaults for the task.
 
-        An optimizer that is not given is Adam at the rate of fine-tuning on one's own data. The loss is of
-        logits. Of two labels, metrics such as AUC, Precision and Recall are of the second one.
+        Args:
+          optimizer: as Keras takes it. Default: Adam with the learning rate 3e-5.
+          loss: as Keras takes it; the model's outputs are logits. Default: sparse categorical cross-entropy;
+            for `multi_label` binary cross-entropy; for regression the mean squared error.
+          metrics: as Keras takes them. Default: accuracy; for `multi_label` binary accuracy; for regression
+            none. For two labels, metrics such as AUC, Precision and Recall are those of the second label.
+          **kwargs: further arguments of Keras' `compile`.
+        Raises:
+          InputError: a metric does not fit the model.
         """
         if kwargs.get("jit_compile") and self.long_texts.long == WINDOWS:
             raise InputError("jit_compile=True: the number of windows varies, leave it out")
@@ -319,20 +357,24 @@ class TextClassifier(keras.Model):
         sample_weight: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Keras' `fit`; as in `finetune`, a new head of regression begins at the mean of what it is to learn.
+        """Keras' `fit`.
+
+        A new head of regression begins at the mean of the numbers in `y`, as in `albert-tf finetune`.
 
         Args:
-          x: texts or pairs of them, see the class.
-          y: of each text its label, by number or by name, or one-hot where the loss is categorical; of
-            regression a number. In a tf.data.Dataset they stand beside the texts.
-          *args: as Keras takes them.
-          validation_data: texts and labels as in x and y.
-          class_weight: weights in the loss by the name or number of labels, 1 of those that it leaves out;
-            or "balanced", n / (K · n_k) of K labels in y, as in scikit-learn.
-          sample_weight: weights of the texts in the loss, [N], or one number; also in `validation_data`.
-          **kwargs: as Keras takes them.
+          x: texts or pairs (see the class), or a `tf.data.Dataset` of batches (texts, labels).
+          y: the label of each text, as a number from 0, as a name, or one-hot if the loss is categorical; for
+            regression a number. [N]. None for a `tf.data.Dataset`.
+          *args: further arguments of Keras' `fit`.
+          validation_data: a tuple of texts and labels (and weights), like `x` and `y`.
+          class_weight: weights of the labels in the loss, by name or number (1 for those that are missing);
+            or "balanced": n / (K · n_k) for label k of K, as in scikit-learn.
+          sample_weight: weights of the texts in the loss, [N], or one number for all.
+          **kwargs: further arguments of Keras' `fit`, such as `epochs` and `callbacks`.
+        Returns:
+          Keras' `History`.
         Raises:
-          InputError: what should be a text or a label is not, or the model has exits.
+          InputError: a value is not a text or a label, or the model was fine-tuned with early exits.
         """
         if self.classifier.early_exit:
             raise InputError(
@@ -364,7 +406,18 @@ class TextClassifier(keras.Model):
             return super().fit(x, y, *args, **further)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Keras' `evaluate`; texts, labels and weights as in `fit`."""
+        """Keras' `evaluate`.
+
+        Args:
+          x: texts or pairs, as `fit` takes them.
+          y: labels, as `fit` takes them.
+          *args: further arguments of Keras' `evaluate`.
+          **kwargs: further arguments of Keras' `evaluate`, such as `sample_weight` and `return_dict`.
+        Returns:
+          The loss, or a list of the loss and the metrics.
+        Raises:
+          InputError: a value is not a text or a label.
+        """
         check_labelled(x, y)
         x, y = self._data(x, y, "x")
         if "sample_weight" in kwargs:
@@ -373,7 +426,19 @@ class TextClassifier(keras.Model):
             return super().evaluate(x, y, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, patience: int | None = None, **kwargs: Any) -> np.ndarray:
-        """The logits of all texts, float32 [N, K]; texts as in `fit`, and `patience` as in `pipeline`."""
+        """Keras' `predict`: the logits of all texts.
+
+        Args:
+          x: texts or pairs, as `fit` takes them.
+          *args: further arguments of Keras' `predict`.
+          patience: for a model that was fine-tuned with early exits: a text leaves the network when this
+            number of layers in a row agree with the layer before. None: all layers are computed.
+          **kwargs: further arguments of Keras' `predict`, such as `batch_size`.
+        Returns:
+          float32 [N, K].
+        Raises:
+          InputError: a value is not a text, or the model has no early exits.
+        """
         if patience is not None:
             check_patience(patience, self.classifier.early_exit, self.jit_compile or self.xla)
         if patience != self._patience:
@@ -382,22 +447,45 @@ class TextClassifier(keras.Model):
             return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
 
     def predict_proba(self, x: Any, **kwargs: Any) -> np.ndarray:
-        """The probabilities of all labels, float32 [N, K]; an InputError for a regression."""
+        """Computes the probabilities of all labels.
+
+        Args:
+          x: texts or pairs, as `fit` takes them.
+          **kwargs: arguments of `predict`.
+        Returns:
+          float32 [N, K].
+        Raises:
+          InputError: the model is a regression.
+        """
         if self.classifier.num_labels == 1:
             raise InputError("predict_proba: a regression has no labels: `predict` gives its numbers")
         return self._kind.scores(tf.constant(self.predict(x, **kwargs), tf.float32)).numpy()
 
     def predict_labels(self, x: Any, **kwargs: Any) -> list[Any]:
-        """The name of each text's label, a tuple of names of several labels; of regression the number."""
+        """Chooses the label of each text.
+
+        Args:
+          x: texts or pairs, as `fit` takes them.
+          **kwargs: arguments of `predict`.
+        Returns:
+          A list: the name of each text's label; for `multi_label` a tuple of names; for regression the
+          number.
+        """
         if self.classifier.num_labels == 1:
             return self.predict(x, **kwargs)[:, 0].tolist()
         return [found.value for found in self._kind.scored_predictions(self.predict_proba(x, **kwargs))]
 
     def score(self, x: Any, y: Any, **kwargs: Any) -> float:
-        """The share of texts whose label, or whose labels all, are right; of regression R².
+        """Computes the accuracy, or R² for regression.
 
-        Labels are as `fit` takes them, by number, by name, or one-hot; an InputError names one that does not
-        fit.
+        Args:
+          x: texts or pairs, as `fit` takes them.
+          y: labels, by number, by name, or one-hot; for regression numbers.
+          **kwargs: arguments of `predict`.
+        Returns:
+          The share of texts whose label is right (`multi_label`: all labels); for regression R².
+        Raises:
+          InputError: a label does not fit the model.
         """
         count = self.classifier.num_labels
         if count == 1:
@@ -482,14 +570,27 @@ class TextClassifier(keras.Model):
         return x, y
 
     def save(self, filepath: PathLike, *args: Any, **kwargs: Any) -> None:
-        """Keras' `save`, as a SavedModel or `.keras`; InputError if `filepath` is no path."""
+        """Keras' `save`, as a SavedModel or a `.keras` file.
+
+        Args:
+          filepath: path of the folder or file.
+          *args: further arguments of Keras' `save`.
+          **kwargs: further arguments of Keras' `save`.
+        Raises:
+          InputError: `filepath` is not a path.
+        """
         check_path(filepath, "filepath")
         super().save(filepath, *args, **kwargs)
 
     def save_run(self, run: PathLike, step: int = 0) -> None:
-        """Writes a run directory, which `hub_export`, `predict` and `pipeline` read; raises as `save`.
+        """Writes a run directory, which `hub_export`, `albert-tf predict` and `pipeline` read.
 
-        One that exists gets one more step.
+        Args:
+          run: path of the run. An existing run of the same model gets one more checkpoint.
+          step: training step of the weights.
+        Raises:
+          FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
+          InputError: the run is of another model.
         """
         with tempfile.TemporaryDirectory() as folder:
             for name, content in self.tokenizer.vocabulary.files.items():

@@ -52,48 +52,58 @@ _RECIPE = (
 
 
 class TextEstimator(BaseEstimator):
-    """Fine-tunes a run on texts and their labels, as `albert-tf finetune` does on a table.
+    """A scikit-learn estimator that fine-tunes a network on texts and labels, as `albert-tf finetune` does.
 
-    Texts are a list, array or column of strings; pairs of texts are a list of tuples or a table of two
-    columns. What is None below is as the recipe for one's own data has it.
+    Texts are a list, an array or a column of strings. Pairs of texts are a list of tuples or a table of two
+    columns. If an argument is None and nothing else is said, the default of `albert-tf finetune --task
+    classification` is used.
 
     Args:
-      init_from: where the weights begin: a run directory, or the published name of a checkpoint.
+      init_from: where the weights come from: a run directory or a published name, such as "albert_base_v2".
       task: "classification" or "regression".
-      output: place of a run directory that each `fit` writes when it is done, instead of that of an earlier
-        `fit`, of whatever estimator; it replaces nothing else. None: there is none. Predictions and pickles
-        are of the estimator's own weights in any case.
-      epochs: times to go over the texts.
-      steps: updates, in place of epochs.
-      learning_rate: rate that the warm-up climbs to.
-      batch_size: texts an update, and texts at a time in predictions.
-      seq_length: longest input in tokens.
-      long: what is read of longer texts: "truncate", "head_tail" or "windows"; see `LongTexts`.
-      doc_stride: tokens from one window to the next.
-      window_pooling: the logits of a text are the "mean" or the "max" of its windows'.
-      dropout: of hidden states and attention.
-      classifier_dropout: before the classifier.
-      pooling: what the classifier reads, "first" or "mean".
-      class_weight: weights in the loss, "balanced" or by label; None: all weigh the same.
-      label_smoothing: share of a label that is spread evenly over all, in the loss.
-      threshold: probability from which on a text has the second of two labels; "auto": that which is best on
-        what is held out; None: where it is the likelier.
+      output: path of a run directory that each `fit` writes when it ends. It replaces the run of an earlier
+        `fit` and nothing else. None: no run is written. Predictions and pickles use the estimator's own copy
+        of the weights.
+      epochs: number of epochs (5).
+      steps: number of training steps, instead of epochs.
+      learning_rate: learning rate at the end of the warm-up (3e-5).
+      batch_size: texts in a training step (16), and texts at a time in predictions (32).
+      seq_length: longest input, in tokens (256, or fewer if the network has fewer positions).
+      long: how longer texts are read: "truncate", "head_tail" or "windows".
+      doc_stride: tokens from one window to the next (128).
+      window_pooling: the logits of a text are the "mean" or the "max" of those of its windows ("mean").
+      dropout: dropout rate of hidden states and attention (0).
+      classifier_dropout: dropout rate before the classifier (0.1).
+      pooling: what the classifier reads, "first" (the pooled output) or "mean" (the mean of all tokens' last
+        states).
+      class_weight: weights in the loss, "balanced" or a dict from labels to weights. None: equal weights.
+      label_smoothing: share of each label that is spread evenly over all labels in the loss (0).
+      threshold: probability from which a text has the second of two labels; "auto": the best one on the
+        held-out texts. None: the likelier label.
       eval_share: share of the texts that is held out.
-      best_by: metric on these, such as "accuracy", "f1", "auc", "pearson", "rmse" or "loss", that tells the
-        best epoch; None: "accuracy" or "pearson".
-      early_stop: evaluations without a better one that end the training; 0: it goes on to its end.
+      best_by: metric of the held-out texts that chooses the best epoch: "accuracy", "f1", "auc", "pearson",
+        "rmse", "loss" and others. None: "accuracy", or "pearson" for regression.
+      early_stop: number of evaluations without improvement after which training ends. 0: never.
       precision: "float32", "bfloat16" or "float16".
-      seed: of everything random.
-      verbose: 0: `fit` shows warnings alone; 1: its log, and on a terminal a progress bar.
-
+      seed: seed of everything random.
+      verbose: 0: only warnings. 1: `fit` shows its log, and on a terminal a progress bar.
     Attributes:
-      classes_: labels, ascending, of a classifier.
-      feature_names_in_: names of the columns of X, where it is a table.
-      threshold_: that by which two labels are told apart; None: the likelier one is taken.
-      run_: the fine-tuned run directory, which every command and `hub_export` take: `output`, or a temporary
-        one that lives as long as the estimator.
+      classes_: labels in ascending order, for a classifier.
+      feature_names_in_: names of the columns of X, if it was a table.
+      threshold_: threshold between two labels. None: the likelier label is chosen.
+      run_: path of the fine-tuned run, which commands and `hub_export` read: `output`, or a temporary folder
+        that exists as long as the estimator.
+    Note: `fit` holds out a part of its texts, chooses the best epoch on them, and keeps the weights of this
+      epoch.
 
-    Note: what is held out of the texts that `fit` is given tells the best epoch, whose weights are kept.
+    Example:
+      >>> from albert_tf.sklearn import TextEstimator
+      >>> estimator = TextEstimator(init_from="demo-output/run", steps=1, seq_length=32)
+      >>> texts, labels = ["A fine film.", "Dull."] * 8, ["good", "bad"] * 8
+      >>> estimator.fit(texts, labels).classes_.tolist()
+      ['bad', 'good']
+      >>> estimator.predict_proba(["Fine."]).shape
+      (1, 2)
     """
 
     def __init__(
@@ -140,17 +150,19 @@ class TextEstimator(BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TextEstimator:
-        """Trains anew.
+        """Fine-tunes the weights of `init_from`; an earlier `fit` is forgotten.
 
         Args:
-          X: texts, [n].
-          y: their labels, of any type, or numbers, [n].
-          sample_weight: weights of the texts in the loss, [n] or one number, which multiply those of
-            `class_weight`; what is held out is scored without. None: all weigh the same.
+          X: texts or pairs, [n]. A missing text is read as an empty one.
+          y: labels of any type; for regression numbers. [n].
+          sample_weight: weights of the texts in the loss, [n] or one number, times those of `class_weight`.
+            The held-out texts are scored without them. None: equal weights.
+        Returns:
+          The estimator.
         Raises:
-          ValueError: a setting is impossible, a label is missing, a text or weight is none, or they are not
-            as many; a missing text is read as an empty one.
-          FileExistsError: there is something else than the run of an earlier `fit` at `output`.
+          ValueError: an argument is impossible, a label is missing, a value is not a text or a weight, or
+            their numbers differ.
+          FileExistsError: `output` holds something else than the run of an earlier `fit`.
         """
         if self.task not in (CLASSIFICATION, REGRESSION):
             others = "`albert-tf finetune` trains for others"
@@ -214,9 +226,15 @@ class TextEstimator(BaseEstimator):
 
     @classmethod
     def from_pretrained(cls, run: PathLike, **arguments: Any) -> TextEstimator:
-        """The fitted estimator of a run for classification or regression, such as `albert-tf finetune` makes.
+        """Creates a fitted estimator from a run that was fine-tuned for classification or regression.
 
-        Its `classes_` are the names of the labels. The arguments are those of the class, for a `fit` anew.
+        Args:
+          run: path of the run.
+          **arguments: arguments of the class, for a later `fit`.
+        Returns:
+          The estimator. Its `classes_` are the names of the labels.
+        Raises:
+          InputError: the run was not fine-tuned for such a task, or its labels have no names.
         """
         there = best_run(run)
         kind = find_task_spec(run_task(there.task, there)).kind.name
@@ -229,7 +247,7 @@ class TextEstimator(BaseEstimator):
 
     @property
     def run_(self) -> str:
-        """The fine-tuned run directory."""
+        """Path of the fine-tuned run directory."""
         return self._run.output or self._run.path
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -242,11 +260,15 @@ class TextEstimator(BaseEstimator):
         return Pipeline(self._run.predictor, self.batch_size or 32)(texts, top_k)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each text, or that by the threshold, [n]; of a regression float64 [n].
+        """Predicts a label for each text, or a number for regression.
 
+        Args:
+          X: texts or pairs, [n]. A missing text is read as an empty one.
+        Returns:
+          Labels as in `classes_`, [n]; for regression float64 [n].
         Raises:
-          NotFittedError: `fit` has not been called.
-          InputError: a text is none (a missing one is read as empty), or the columns are not those of `fit`.
+          NotFittedError: `fit` was not called.
+          InputError: a value is not a text, or the columns are not those of `fit`.
         """
         answers = self._answers(X)
         if self.task == REGRESSION:
@@ -256,9 +278,15 @@ class TextEstimator(BaseEstimator):
 
     @available_if(is_classifier)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels of a classifier, in the order of `classes_`, float64 [n, K].
+        """Predicts the probabilities of all labels.
 
-        Raises: as `predict`.
+        Args:
+          X: texts or pairs, [n].
+        Returns:
+          float64 [n, K], in the order of `classes_`.
+        Raises:
+          NotFittedError: `fit` was not called.
+          InputError: a value is not a text, or the columns are not those of `fit`.
         """
         check_is_fitted(self)
         places = self._places
@@ -271,7 +299,16 @@ class TextEstimator(BaseEstimator):
 
     @available_if(is_classifier)
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`, float64 [n, K]; raises as `predict`."""
+        """Computes the logarithms of `predict_proba`.
+
+        Args:
+          X: texts or pairs, [n].
+        Returns:
+          float64 [n, K], in the order of `classes_`.
+        Raises:
+          NotFittedError: `fit` was not called.
+          InputError: a value is not a text, or the columns are not those of `fit`.
+        """
         return np.log(self.predict_proba(X))
 
     @property
@@ -280,7 +317,18 @@ class TextEstimator(BaseEstimator):
         return {name: place for place, name in enumerate(class_names(self.classes_))}
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier's labels, R² of a regression's numbers; weights as in `fit`."""
+        """Computes the accuracy of a classifier, or R² of a regression.
+
+        Args:
+          X: texts or pairs, [n].
+          y: labels or numbers, [n].
+          sample_weight: weights of the texts, [n] or one number. None: equal weights.
+        Returns:
+          The accuracy, or R².
+        Raises:
+          NotFittedError: `fit` was not called.
+          InputError: a value is not a text, or the columns are not those of `fit`.
+        """
         measure = accuracy_score if self.task == CLASSIFICATION else r2_score
         predicted = self.predict(X)
         return float(measure(y, predicted, sample_weight=expand_weight(sample_weight, len(predicted))))

@@ -74,20 +74,31 @@ class NetworkModel(keras.Model):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertEncoder(NetworkModel):
-    """ALBERT, or another of its family, without heads; its arguments are those of `NetworkModel`.
+    """The network without heads: token ids to hidden states.
 
-    Variables are float32, and named as google-research/albert names them without the leading `bert/`. It
-    computes in the compute type of its Keras dtype policy, but LayerNorm and softmax in float32.
+    Its weights are float32 and exist after construction. Their names are Google's, without the leading
+    `bert/`. The encoder computes in the compute type of its Keras dtype policy; LayerNorm and softmax stay in
+    float32.
 
+    Args:
+      config: architecture of the network.
+      remat: True for gradient checkpointing: training keeps the activations of one layer at a time and
+        computes the others again in the backward pass. It saves memory and takes the time of a second forward
+        pass. The gradients are the same; second derivatives are not available.
+      fused: True to compile each activation, softmax and LayerNorm with XLA in training. It saves memory and
+        is faster on CPUs. Each new sequence length is compiled once, so use few lengths.
+      **kwargs: arguments of `keras.Model`, such as `name` and `dtype` ("mixed_bfloat16").
     Raises:
       InputError: the parameters exceed this machine's memory.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
       >>> encoder = albert_tf.AlbertEncoder(config)
-      >>> encoder({"input_word_ids": tf.constant([[2, 7, 3]])})["sequence_output"].shape
-      TensorShape([1, 3, 24])
+      >>> outputs = encoder({"input_word_ids": tf.constant([[2, 7, 3]])})
+      >>> outputs["sequence_output"].shape, outputs["pooled_output"].shape
+      (TensorShape([1, 3, 24]), TensorShape([1, 24]))
     """
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
@@ -112,30 +123,33 @@ class AlbertEncoder(NetworkModel):
         return_attentions: bool = False,
         pooled_only: bool = False,
     ) -> Outputs:
-        """Hidden states of every token.
+        """Computes the hidden states of all tokens. Call the encoder itself: `encoder(inputs)`.
 
         Args:
-          inputs: `input_word_ids`, and `input_mask` and `input_type_ids` or not (ones and zeros then);
-            integer [B, S] each; and `token_places` or not, int32 [T], as `skip_padding` finds them: hidden
-            states are computed there alone and are zeros elsewhere. Other keys are left alone.
-          training: True for dropout.
-          seed: int32 [2], which alone decides what dropout drops; None draws one a call.
-          num_hidden_layers: L, where it is not the config's: times that the shared layers are applied.
-          return_attentions: True for `attentions`, too, which are computed a second time.
-          pooled_only: True for `pooled_output` alone, or without a pooler the first token's state; the last
-            layer then computes that token alone.
+          inputs: a dict of integer tensors [B, S]. `input_word_ids` is needed. `input_mask` has 1 for tokens
+            and 0 for padding (default: ones). `input_type_ids` has 0 for the first segment and 1 for the
+            second (default: zeros). `token_places`, int32 [T], may list the positions of tokens among all B ·
+            S positions: then hidden states are computed only there and are zeros elsewhere. Other keys are
+            ignored. A list of tensors is taken in the order `input_word_ids, input_mask, input_type_ids`.
+          training: True to apply dropout.
+          seed: int32 [2], the seed of dropout. None draws one for each call.
+          num_hidden_layers: times to apply the shared layers. None: as the config says. Needs
+            `sharing="all"`.
+          return_attentions: True to return `attentions` as well. They are computed a second time.
+          pooled_only: True to return only `pooled_output`, which is then the first token's state if the
+            network has no pooler. The last layer computes only that token.
         Returns:
-          `sequence_output` [B, S, H]; `pooled_output` [B, H], where the network has a pooler;
-          `encoder_outputs`, a list of L · inner_group_num [B, S, H], the last of which is the sequence
-          output; `embedding_output` [B, S, E], before the projection to H; and `attentions`, if they are
-          asked for, a list of as many [B, N, S, S]: of each token the weights of all tokens, which sum to 1,
-          before dropout.
+          A dict. `sequence_output` [B, S, H]: the last hidden states. `pooled_output` [B, H], if the network
+          has a pooler. `encoder_outputs`: a list of L · inner_group_num tensors [B, S, H]; the last one is
+          `sequence_output`. `embedding_output` [B, S, E]: the embeddings before the projection to H.
+          `attentions`, if requested: a list of L · inner_group_num tensors [B, N, S, S], the weight of every
+          token for each token before dropout; they sum to 1.
         Raises:
-          InputError: an input is missing, shapes disagree, S is more than max_position_embeddings, or a
-            network of L layers has other parameters.
-          tf.errors.InvalidArgumentError: the same where shapes are known only when it runs; or an id
-            is outside the vocabulary. Neither an accelerator nor code that XLA compiled can raise that:
-            such an id has an embedding of zeros there, or under XLA that of the nearest id.
+          InputError: an input is missing, shapes disagree, S exceeds `max_position_embeddings`, or
+            `num_hidden_layers` would need other parameters.
+          tf.errors.InvalidArgumentError: the same where shapes are known only when the graph runs; or an id
+            is outside the vocabulary. Accelerators and XLA raise no error for such an id: its embedding is
+            zeros, or under XLA that of the nearest id.
         """
         inputs = self.name_inputs(inputs)
         plan = sharing_plan(with_num_layers(self.config, num_hidden_layers))

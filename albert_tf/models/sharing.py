@@ -75,9 +75,13 @@ def with_num_layers(config: AlbertConfig, num_hidden_layers: int | None) -> Albe
 
 
 def parameter_count(config: AlbertConfig) -> dict[str, int]:
-    """Parameters of the encoder, heads left out.
+    """Counts the parameters of an encoder without heads.
 
-    They are `embeddings`, `encoder` (with the projection from E to H), `pooler`, and their `total`.
+    Args:
+      config: architecture of the network.
+    Returns:
+      The numbers of parameters of `embeddings`, `encoder` (with the projection from E to H) and `pooler`, and
+      their sum, `total`.
     Source: Lan et al. 2020, Tables 1 and 4.
 
     Example:

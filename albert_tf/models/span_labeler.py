@@ -114,23 +114,33 @@ def _log_softmax(logits: tf.Tensor, allowed: tf.Tensor) -> tf.Tensor:
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertSpanLabeler(TaskModel):
-    """The encoder with logits of every token: an answer starts here, an answer ends here.
+    """The encoder with two logits for each token: an answer starts here, an answer ends here.
 
-    The outputs are float32 `start_logits` and `end_logits` [B, S], padding included; with answerability what
-    `AnswerableSpan.call` returns: answers may be in the context and, where there is none, at [CLS]. Types are
-    needed then, since they say where the context is, and `start_positions`, int32 [B], are the starts that
-    ends depend on.
+    Inputs: those of the encoder. With `answerability`, `input_type_ids` is needed, because it says where the
+    context is, and `start_positions`, integer [B], may give the starts that the ends depend on.
+
+    Outputs without `answerability`: `start_logits` and `end_logits` float32 [B, S], for padding, too.
+
+    Outputs with `answerability`: `no_answer_logits` float32 [B]; above 0, no answer is the likelier. With
+    `start_positions` also `start_logits` and `end_logits` float32 [B, S], which are log-probabilities.
+    Without them the I likeliest starts, `start_top_log_probs` float32 [B, I] and `start_top_index` int32 [B,
+    I], and the J likeliest ends of each, `end_top_log_probs` float32 [B, I, J] and `end_top_index` int32 [B,
+    I, J]. An answer is in the context or, if there is none, at [CLS].
 
     Args:
-      config: the network's shape.
-      answerability: True if questions may have no answer. The head is then that of google-research/albert's
-        run_squad_v2 (`AnswerableSpan`), else the two logits a token of its run_squad_v1.
-      start_n_top: of `AnswerableSpan`.
-      end_n_top: of `AnswerableSpan`.
-      **kwargs: of `NetworkModel`.
+      config: architecture of the network.
+      answerability: True for questions that may have no answer. The head is then that of
+        google-research/albert's run_squad_v2. False: the head of its run_squad_v1.
+      start_n_top: number of starts that are followed up, I.
+      end_n_top: number of ends that are kept of each start, J.
+      **kwargs: `remat` and `fused` of `AlbertEncoder`, and arguments of `keras.Model`, such as `name` and
+        `dtype`.
+    Raises:
+      InputError: a value is impossible.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
       >>> model = albert_tf.AlbertSpanLabeler(config)
       >>> model({"input_word_ids": tf.constant([[2, 7, 3, 8, 3]])})["start_logits"].shape

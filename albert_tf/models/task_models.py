@@ -44,10 +44,24 @@ class TaskModel(NetworkModel):
         seed: Seed = None,
         num_hidden_layers: int | None = None,
     ) -> Outputs:
-        """The outputs of the head; hidden states come from `self.encoder`.
+        """Computes the outputs of the head. Call the model itself: `model(inputs)`.
 
-        Arguments and errors are those of `AlbertEncoder.call`. Dropout is also that of the head
-        (`classifier_dropout_prob`), if it has one; the seeds of both are independent.
+        Args:
+          inputs: a dict of integer tensors [B, S] (multiple choice: [B, C, S]). `input_word_ids` is needed.
+            `input_mask` has 1 for tokens and 0 for padding (default: ones). `input_type_ids` has 0 for the
+            first segment and 1 for the second (default: zeros). A model may know further inputs; its class
+            names them.
+          training: True to apply dropout.
+          seed: int32 [2], the seed of dropout in the encoder and the head. None draws one for each call.
+          num_hidden_layers: times to apply the shared layers. None: as the config says. Needs
+            `sharing="all"`.
+        Returns:
+          A dict of the outputs that the class names. Hidden states come from `model.encoder`.
+        Raises:
+          InputError: an input is missing, shapes disagree, S exceeds `max_position_embeddings`, or
+            `num_hidden_layers` would need other parameters.
+          tf.errors.InvalidArgumentError: the same where shapes are known only when the graph runs; or an id
+            is outside the vocabulary, where the device can tell (see `AlbertEncoder.call`).
         """
         rows = self.rows_of_inputs(self.name_inputs(inputs))
         seed, head_seed = head_seeds(training, seed) if self.has_head_dropout else (seed, None)
@@ -75,18 +89,24 @@ class TaskModel(NetworkModel):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertPretrainer(TaskModel):
-    """The encoder with the two heads of pre-training, which have no dropout.
+    """The encoder with the two heads of pre-training: masked tokens and sentences.
 
-    Its outputs are the encoder's dict, `mlm_logits` float32 [B, P, V] where `masked_lm_positions` [B, P] is
-    among the inputs, and `sop_logits` or `nsp_logits` float32 [B, 2].
+    Inputs: those of the encoder, and `masked_lm_positions`, integer [B, P]: the places of masked tokens.
+
+    Outputs: those of the encoder; `mlm_logits` float32 [B, P, V], if the inputs have `masked_lm_positions`;
+    `sop_logits` or `nsp_logits` float32 [B, 2]. The heads have no dropout.
 
     Args:
-      config: the network's shape.
+      config: architecture of the network.
       sentence_objective: "sop" (sentence order), "nsp" (next sentence) or "none".
-      **kwargs: of `NetworkModel`.
+      **kwargs: `remat` and `fused` of `AlbertEncoder`, and arguments of `keras.Model`, such as `name` and
+        `dtype`.
+    Raises:
+      InputError: the sentence objective is unknown, or needs a pooler that the network does not have.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
       >>> model = albert_tf.AlbertPretrainer(config)
       >>> inputs = {"input_word_ids": tf.constant([[2, 4, 3]]), "masked_lm_positions": tf.constant([[1]])}
@@ -121,15 +141,23 @@ class AlbertPretrainer(TaskModel):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertTokenClassifier(TaskModel):
-    """The encoder with `logits` [B, S, K] over labels for every token, [CLS], [SEP] and padding included.
+    """The encoder with a classifier of each token, for tagging.
+
+    Inputs: those of the encoder.
+
+    Outputs: `logits` float32 [B, S, K], for [CLS], [SEP] and padding, too.
 
     Args:
-      config: the network's shape.
+      config: architecture of the network.
       num_labels: number of labels, K.
-      **kwargs: of `NetworkModel`.
+      **kwargs: `remat` and `fused` of `AlbertEncoder`, and arguments of `keras.Model`, such as `name` and
+        `dtype`.
+    Raises:
+      InputError: `num_labels` is not a whole number of at least 1.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
       >>> model = albert_tf.AlbertTokenClassifier(config, num_labels=5)
       >>> model({"input_word_ids": tf.constant([[2, 7, 3]])})["logits"].shape
@@ -241,16 +269,27 @@ class PooledModel(TaskModel):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertClassifier(PooledModel):
-    """The encoder with `logits` [B, K] over labels, or with one number, from one state of the sequence.
+    """The encoder with a classifier, or a regression, of each sequence.
+
+    Inputs: those of the encoder.
+
+    Outputs: `logits` float32 [B, K]. With `early_exit` also `exit_logits` float32 [B, L, K], one row for each
+    layer.
 
     Args:
-      config: the network's shape.
-      num_labels: number of labels, K; 1 is regression.
-      pooling: of `PooledModel`.
-      **kwargs: `early_exit` and `exit_threshold` of `PooledModel`, and those of `NetworkModel`.
+      config: architecture of the network.
+      num_labels: number of labels, K. 1 is regression.
+      pooling: what the classifier reads: "first", the pooled output, or "mean", the mean of the last states
+        of all tokens. With "mean" the pooler is not trained.
+      **kwargs: `early_exit` (True for a classifier after each layer), `exit_threshold` (float: for
+        regression, two layers agree if their numbers differ by less), `remat` and `fused` of `AlbertEncoder`,
+        and arguments of `keras.Model`, such as `name` and `dtype`.
+    Raises:
+      InputError: a value is impossible, or `pooling="first"` and the network has no pooler.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
       >>> model = albert_tf.AlbertClassifier(config, num_labels=2)
       >>> model({"input_word_ids": tf.constant([[2, 7, 3]])})["logits"].shape
@@ -266,18 +305,27 @@ class AlbertClassifier(PooledModel):
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertMultipleChoice(PooledModel):
-    """The encoder with one logit a choice: `logits` [B, C] of inputs [B, C, S].
+    """The encoder with one logit for each choice of a question.
 
-    A choice whose `input_mask` is 0 throughout is none: an example may have fewer than C.
+    Inputs: those of the encoder, of the shape [B, C, S]. If a question has fewer than C choices, the missing
+    ones have an `input_mask` of zeros.
+
+    Outputs: `logits` float32 [B, C]. With `early_exit` also `exit_logits` float32 [B, L, C], one row for each
+    layer.
 
     Args:
-      config: the network's shape.
-      num_choices: choices an example, C.
-      pooling: of `PooledModel`.
-      **kwargs: `early_exit` of `PooledModel`, and those of `NetworkModel`.
+      config: architecture of the network.
+      num_choices: choices of a question, C.
+      pooling: what the head reads: "first", the pooled output, or "mean", the mean of the last states of all
+        tokens. With "mean" the pooler is not trained.
+      **kwargs: `early_exit` (True for a head after each layer), `remat` and `fused` of `AlbertEncoder`, and
+        arguments of `keras.Model`, such as `name` and `dtype`.
+    Raises:
+      InputError: a value is impossible, or `pooling="first"` and the network has no pooler.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> config = albert_tf.AlbertConfig(hidden_size=24, num_hidden_layers=2, vocab_size=9)
       >>> model = albert_tf.AlbertMultipleChoice(config, num_choices=2)
       >>> model({"input_word_ids": tf.constant([[[2, 7, 3], [2, 8, 3]]])})["logits"].shape

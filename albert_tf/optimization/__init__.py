@@ -34,20 +34,22 @@ def create_optimizer(
     decay_after_warmup: bool = False,
     **kwargs: Any,
 ) -> AdamW:
-    """The optimizer and schedule of google-research/albert.
+    """Creates the optimizer of google-research/albert with its learning-rate schedule.
 
     Args:
       name: "lamb" or "adamw".
-      init_lr: of `WarmupPolynomialDecay`.
-      num_train_steps: of the same.
-      num_warmup_steps: of the same.
-      weight_decay: of `AdamW`.
-      power: of `WarmupPolynomialDecay`.
-      clip_norm: `global_clipnorm` of `AdamW`.
-      decay_after_warmup: of `WarmupPolynomialDecay`.
-      **kwargs: of the optimizer: beta_1, beta_2, epsilon, ….
+      init_lr: highest learning rate of the schedule; see `WarmupPolynomialDecay`.
+      num_train_steps: number of training steps, after which the learning rate is 0.
+      num_warmup_steps: number of steps of linear warm-up.
+      weight_decay: weight decay λ. LayerNorm and biases are not decayed.
+      power: exponent of the decay. 1 is linear.
+      clip_norm: largest global norm of the gradients. None: no clipping.
+      decay_after_warmup: True to start the decay where the warm-up ends. False: at step 0, as Google's code.
+      **kwargs: further arguments of `Lamb` or `AdamW`, such as `beta_1`, `beta_2` and `epsilon`.
+    Returns:
+      A Keras optimizer, `Lamb` or `AdamW`.
     Raises:
-      InputError: the name is unknown or a value impossible; the message names it.
+      InputError: the name is unknown or a value is impossible; the message names it.
 
     Example:
       >>> import albert_tf

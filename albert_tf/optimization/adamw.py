@@ -82,9 +82,19 @@ def is_excluded(name: str, patterns: Iterable[str]) -> bool:
 
 
 def global_norm(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> tf.Tensor:
-    """√(Σ g²) over all gradients, float32 scalar; None counts as 0.
+    """Computes the global norm of gradients, √(Σ g²).
 
-    Rows that occur several times in an IndexedSlices are summed first, as the update does.
+    Args:
+      gradients: tensors, IndexedSlices or None. Rows that occur several times in IndexedSlices are summed
+        first, as the update sums them. None counts as 0.
+    Returns:
+      float32 scalar.
+
+    Example:
+      >>> import albert_tf
+      >>> import tensorflow as tf
+      >>> float(albert_tf.optimization.global_norm([tf.constant([3.0]), tf.constant([4.0]), None]))
+      5.0
     """
     return tf.linalg.global_norm([_dense(g) for g in gradients])
 
@@ -95,28 +105,33 @@ def _dense(gradient: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
 
 @keras.utils.register_keras_serializable(package="albert_tf")
 class AdamW(keras.optimizers.Optimizer):
-    """AdamW of google-research/albert.
+    """AdamW as google-research/albert computes it: Adam with decoupled weight decay, without bias correction.
 
     Args:
       learning_rate: a number or a Keras schedule.
-      weight_decay: λ, for the variables that are not excluded.
-      beta_1: decay rate β₁ of the gradient's running mean.
-      beta_2: decay rate β₂ of the squared gradient's running mean.
-      epsilon: ε, added to the root of the latter.
-      global_clipnorm: maximal norm of all gradients together; None: no clipping.
-      exclude_from_weight_decay: regular expressions; a variable whose name contains a match is not decayed.
-      bias_correction: divide m by 1 - β₁ᵗ and v by 1 - β₂ᵗ, t the updates so far, as PyTorch and Keras do.
-        Google does not, so that its first updates are larger, up to 6.6 times with the usual decay rates.
-      **kwargs: of keras.optimizers.Optimizer.
-
-    Note: Google clips a sparse gradient by the norm of its unsummed rows; here it is made dense first.
+      weight_decay: weight decay λ of the variables that are not excluded.
+      beta_1: decay rate β₁ of the running mean of the gradient.
+      beta_2: decay rate β₂ of the running mean of the squared gradient.
+      epsilon: ε, added to the root of the second mean.
+      global_clipnorm: largest norm of all gradients together. None: no clipping.
+      exclude_from_weight_decay: regular expressions. A variable is not decayed if one matches a part of its
+        name. Default: LayerNorm and biases.
+      bias_correction: True to divide the running means by 1 - β₁ᵗ and 1 - β₂ᵗ in step t, as Keras and PyTorch
+        do. Without it, as in Google's code, the first updates are larger, up to 6.6 times with the default
+        decay rates.
+      name: name of the optimizer.
+      **kwargs: arguments of `keras.optimizers.Optimizer`.
+    Raises:
+      InputError: a value is impossible; the message names it.
+    Note: Google clips a sparse gradient by the norm of its unsummed rows. Here it is made dense first.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> variable = tf.Variable([3.0, 4.0])
       >>> optimizer = albert_tf.optimization.AdamW(learning_rate=0.5, weight_decay=0.25)
       >>> _ = optimizer.apply_gradients([(tf.constant([0.0, 0.0]), variable)])
-      >>> variable.numpy().tolist()  # decayed alone
+      >>> variable.numpy().tolist()  # the gradient is 0: only the decay acts
       [2.625, 3.5]
     """
 

@@ -54,21 +54,26 @@ def trust_ratio(x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
 
 @keras.utils.register_keras_serializable(package="albert_tf")
 class Lamb(AdamW):
-    """LAMB of google-research/albert.
-
-    Variables that are left out of the layer adaptation, by default LayerNorm's and biases, move as in AdamW.
+    """LAMB as google-research/albert computes it: AdamW with a trust ratio for each variable.
 
     Args:
-      exclude_from_layer_adaptation: regular expressions; a variable whose name contains a match has no trust
-        ratio. None: those of exclude_from_weight_decay.
-      others: of `AdamW`.
+      learning_rate: a number or a Keras schedule.
+      weight_decay: weight decay λ of the variables that are not excluded.
+      exclude_from_layer_adaptation: regular expressions. A variable has no trust ratio, and moves as in
+        AdamW, if one matches a part of its name. None: those of `exclude_from_weight_decay`.
+      name: name of the optimizer.
+      **kwargs: further arguments of `AdamW`: `beta_1`, `beta_2`, `epsilon`, `global_clipnorm`,
+        `exclude_from_weight_decay` (default: LayerNorm and biases) and `bias_correction`.
+    Raises:
+      InputError: a value is impossible; the message names it.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> variable = tf.Variable([3.0, 4.0])
       >>> optimizer = albert_tf.optimization.Lamb(learning_rate=0.5, weight_decay=0.25)
       >>> _ = optimizer.apply_gradients([(tf.constant([0.0, 0.0]), variable)])
-      >>> variable.numpy().tolist()  # by half of its norm
+      >>> variable.numpy().tolist()  # it moves by half of its norm
       [1.5, 2.0]
     """
 

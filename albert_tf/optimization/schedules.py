@@ -12,19 +12,20 @@ from albert_tf.errors import check_range
 
 @keras.utils.register_keras_serializable(package="albert_tf")
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, then polynomial decay to zero.
+    """A learning-rate schedule: linear warm-up, then polynomial decay to 0.
 
     Args:
-      init_lr: rate that the warm-up climbs to and the decay starts from.
-      num_train_steps: steps after which the rate stays 0.
-      num_warmup_steps: steps of linear warm-up, at most num_train_steps; the first rate is 0.
-      power: exponent of the decay; 1 is linear.
-      decay_after_warmup: True if the decay starts where the warm-up ends, not at step 0 as Google's.
+      init_lr: learning rate that the warm-up rises to and the decay starts from.
+      num_train_steps: number of steps after which the learning rate stays 0.
+      num_warmup_steps: number of steps of the warm-up, at most `num_train_steps`. The first learning rate is
+        0.
+      power: exponent of the decay. 1 is linear.
+      decay_after_warmup: True to start the decay where the warm-up ends. False: at step 0, as Google's code.
     Raises:
       InputError: a value is impossible; the message names it.
-    Note: without `decay_after_warmup` the decay also runs during the warm-up, as in google-research/albert:
-      the rate goes on from there at init_lr · (1 - num_warmup_steps / num_train_steps)^power, and init_lr is
-      never reached.
+    Note: Without `decay_after_warmup` the decay already runs during the warm-up, as in
+      google-research/albert. The learning rate continues after the warm-up at init_lr · (1 - num_warmup_steps
+      / num_train_steps)^power, so `init_lr` is never reached.
     Source: create_optimizer in google-research/albert's optimization.py.
 
     Example:
@@ -53,7 +54,13 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         self.decay_after_warmup = decay_after_warmup
 
     def __call__(self, step: tf.Tensor | int) -> tf.Tensor:
-        """Learning rate of the update that follows `step` updates, float32 scalar."""
+        """Returns the learning rate of one step.
+
+        Args:
+          step: number of steps already done, an int or an integer scalar.
+        Returns:
+          float32 scalar.
+        """
         with tf.name_scope("learning_rate"):
             # 64-bit integers are subtracted: in float32 the last of millions of steps would run together.
             step = tf.cast(step, tf.int64)

@@ -24,23 +24,31 @@ def save(
     recipe: Mapping[str, Any] | None = None,
     task: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes a model as a run directory, or as one more step of a run of the same model.
+    """Writes a model as a run directory, or adds a checkpoint to an existing run of the same model.
 
-    Weights are kept as they are, NaN too: what went wrong can be looked at. Nothing is exported of them.
+    The directory appears whole or not at all. Weights are written as they are, even if they hold NaN.
 
     Args:
-      model: an AlbertPretrainer, AlbertEncoder, …
-      run_dir: the run directory; made unless it exists.
-      vocabulary: SentencePiece model to copy into a new run.
-      step: training step that the weights are of.
-      tokenizer: of a new run: see RunContents, as of the next two.
-      recipe: of a new run.
-      task: of a new run: further entries of task.json, such as `labels`.
+      model: an `AlbertPretrainer`, `AlbertEncoder` or another model of this package.
+      run_dir: path of the run directory.
+      vocabulary: path of the vocabulary, which is copied into a new run.
+      step: training step of the weights.
+      tokenizer: for a new run, `lowercase` and `strip_accents` (bool each). None: as the vocabulary remembers
+        them, or True.
+      recipe: for a new run, how the weights were made; written to recipe.json.
+      task: for a new run, further entries of task.json, such as `labels`.
     Raises:
       FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
-      ValueError: the run is of another model, the model is not one of this package, or the vocabulary does
-        not fit the model, or has another tokenizer.
+      InputError: the run is of another model, the model is not one of this package, or the vocabulary does
+        not fit the model or the tokenizer's settings.
       OSError: a file cannot be read or written.
+
+    Example:
+      >>> import albert_tf
+      >>> model = albert_tf.load("demo-output/run")
+      >>> albert_tf.save(model.encoder, "encoder", vocabulary="demo-output/run/spiece.model")
+      >>> type(albert_tf.load("encoder")).__name__
+      'AlbertEncoder'
     """
     run, here = RunDirectory(run_dir), task_of(model)
     if run.has(CONFIG_FILE):
@@ -57,15 +65,25 @@ def save(
 
 
 def load(run_dir: PathLike, step: int | None = None, **kwargs: Any) -> Any:
-    """The model of a run directory, of the class that task.json names, with the weights of a step.
+    """Builds the model of a run directory and loads its weights.
 
     Args:
-      run_dir: the run directory.
-      step: training step; None takes that of `RunDirectory.default_step`.
-      **kwargs: of keras.Model, such as `dtype`.
+      run_dir: path of the run directory.
+      step: training step of the checkpoint. None: for a fine-tuned run the best step by its evaluations, for
+        others the newest.
+      **kwargs: arguments of `keras.Model`, such as `dtype` ("mixed_bfloat16").
+    Returns:
+      The model, of the class that task.json names: an `AlbertPretrainer`, `AlbertEncoder`,
+      `AlbertClassifier`, `AlbertTokenClassifier`, `AlbertSpanLabeler` or `AlbertMultipleChoice`.
     Raises:
-      FileNotFoundError: the run, or its checkpoint, does not exist.
-      ValueError: a file of the run is damaged; the message names it.
+      FileNotFoundError: the run or its checkpoint does not exist.
+      InputError: a file of the run is damaged; the message names it.
+
+    Example:
+      >>> import albert_tf
+      >>> model = albert_tf.load("demo-output/run")
+      >>> type(model).__name__
+      'AlbertPretrainer'
     """
     run = open_run(run_dir)
     return build_model(run.config, run.task, run.variables(step), **kwargs)

@@ -33,23 +33,32 @@ class Score(NamedTuple):
 def squad_scores(
     dataset: JsonSource, predictions: JsonSource, no_answer_probability: JsonSource | None = None
 ) -> dict[str, float]:
-    """Agreement of predictions with the annotated answers, in per cent.
+    """Computes SQuAD's official metrics, in per cent.
 
     Args:
-      dataset: SQuAD 1.1 or 2.0, as a path or as parsed JSON. It is 2.0 if its questions say `is_impossible`.
-      predictions: answers by the id of the question. In 1.1 a question without one counts as wrong; in 2.0
-        the empty answer says that there is none.
-      no_answer_probability: for 2.0, by the id of the question: the higher, the less likely is an answer;
-        above 1, which odds may be, there is none whatever the prediction.
+      dataset: SQuAD 1.1 or 2.0, as a path or as parsed JSON. It is 2.0 if its questions have `is_impossible`.
+      predictions: a path or a dict: the answer of each question, by the question's id. In 1.1 a missing
+        answer is wrong. In 2.0 the empty answer means that there is none.
+      no_answer_probability: for 2.0, a path or a dict: a number for each question's id; the higher, the less
+        likely is an answer. Above 1 the question counts as answered by "no answer".
     Returns:
-      1.1: `exact_match` and `f1`. 2.0: `exact`, `f1` and `total` (questions), and the same of the questions
-      that have an answer and of those that have none, `HasAns_…` and `NoAns_…`, where there are any. With
-      probabilities also `best_exact` and `best_f1`, had every question above a threshold no answer, and the
-      best thresholds, `best_exact_thresh` and `best_f1_thresh`.
+      1.1: `exact_match` and `f1`. 2.0: `exact`, `f1` and `total` (the number of questions), and the same for
+      questions with an answer (`HasAns_…`) and without (`NoAns_…`), if there are any. With probabilities also
+      `best_exact` and `best_f1`, the metrics at the best thresholds, and these thresholds,
+      `best_exact_thresh` and `best_f1_thresh`.
     Raises:
-      FileNotFoundError: the file does not exist.
-      InputError: a file is damaged or of another kind, or in 2.0 a question is missing in one.
+      FileNotFoundError: a file does not exist.
+      InputError: a file is damaged or of another kind, or in 2.0 a question is missing.
     Source: evaluate-v1.1.py and evaluate-v2.0.py of rajpurkar.github.io/SQuAD-explorer.
+
+    Example:
+      >>> import albert_tf
+      >>> answers = [{"text": "the old tower", "answer_start": 4}]
+      >>> question = {"id": "q1", "question": "What stands there?", "answers": answers}
+      >>> paragraph = {"context": "See the old tower.", "qas": [question]}
+      >>> dataset = {"version": "1.1", "data": [{"title": "Towers", "paragraphs": [paragraph]}]}
+      >>> albert_tf.squad_scores(dataset, {"q1": "Old tower"})
+      {'exact_match': 100.0, 'f1': 100.0}
     """
     odds = no_answer_probability
     return answer_metrics(

@@ -87,23 +87,28 @@ def _columns(
 def pack(
     segments: Sequence[tf.RaggedTensor], seq_length: tf.Tensor | int, input_format: Any = ALBERT_FORMAT
 ) -> dict[str, tf.Tensor]:
-    """The inputs of the encoder from one or two tokenised segments, trimmed to fit.
+    """Builds the inputs of the encoder from one or two tokenised segments.
+
+    Segments that are too long lose tokens at their ends, so that the input has exactly `seq_length` tokens
+    and both segments are about equally long.
 
     Args:
-      segments: one or two of int32 [B, (tokens)] or [B, (words), (tokens)], without special tokens.
-      seq_length: S, the special tokens included; a Python int or an int32 scalar.
-      input_format: the special tokens, an InputFormat or the tokenizer whose they are; else those at ALBERT's
-        ids, which published BERT's and RoBERTa's vocabularies have elsewhere.
+      segments: a list of one or two RaggedTensors, int32 [B, (tokens)] or [B, (words), (tokens)], without
+        special tokens.
+      seq_length: length of the inputs with special tokens, S; an int or an int32 scalar.
+      input_format: the tokenizer whose special tokens are used, or its `input_format`. Default: ALBERT's ids,
+        `[CLS]` 2 and `[SEP]` 3, which published BERT and RoBERTa vocabularies do not have.
     Returns:
-      input_word_ids, input_mask, input_type_ids, int32 [B, S]. Segments that are too long are cut to prefixes
-      of about equal length that fill seq_length exactly.
+      A dict of `input_word_ids`, `input_mask` and `input_type_ids`, int32 [B, S] each.
     Raises:
-      InputError: segments are something else, or seq_length leaves no room for the special tokens.
-      tf.errors.InvalidArgumentError: batch sizes differ that are known only when it runs.
+      InputError: segments are something else, or `seq_length` has no room for the special tokens.
+      tf.errors.InvalidArgumentError: the batch sizes of the segments differ and are known only when the graph
+        runs.
     Source: TF Hub's common text API, `bert_pack_inputs`.
 
     Example:
       >>> import albert_tf
+      >>> import tensorflow as tf
       >>> tokens = tf.ragged.constant([[5, 6], [7]])
       >>> albert_tf.pack([tokens], seq_length=5)["input_word_ids"].numpy().tolist()
       [[2, 5, 6, 3, 0], [2, 7, 3, 0, 0]]

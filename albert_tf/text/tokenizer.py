@@ -71,19 +71,23 @@ def open_tokenizer(vocabulary: PathLike, **settings: Any) -> TextTokenizer:
 
 @keras.utils.register_keras_serializable("albert_tf")
 class Tokenizer(keras.layers.Layer):
-    r"""Text to token ids as a Keras layer: string [B] → int32 [B, (tokens)].
+    r"""Text to token ids as a Keras layer: string [B] to int32 [B, (tokens)].
 
-    Also a plain callable, in `Dataset.map` and in `tf.function`. The tokens are those of the published
-    preprocessor, and no special tokens are added. For `tf.saved_model.load` a SavedModel holds it all;
-    the config keeps only its path, so that `from_config` and Keras' `load_model` read the file again.
+    It also works as a function, inside `Dataset.map` and `tf.function`. It adds no special tokens: `pack`
+    does. The ids of a SentencePiece model are those of the published TF Hub preprocessor.
+
+    A SavedModel with this layer holds the vocabulary. The layer's config holds only the path of the
+    vocabulary, so `from_config` and Keras' `load_model` read the file again.
 
     Args:
-      model_file: a vocabulary, such as a SentencePiece model that `albert-tf vocab` has trained.
-      lowercase: True folds case; False for cased vocabularies.
-      strip_accents: True drops accents; False for languages that distinguish by them.
+      model_file: path of the vocabulary: a SentencePiece model, such as `albert-tf vocab` writes; a
+        `vocab.txt` (WordPiece); or the folder of a `vocab.json` and a `merges.txt` (byte-level BPE).
+      lowercase: True to fold case. False for cased vocabularies.
+      strip_accents: True to remove accents. False for languages where accents tell words apart.
+      **kwargs: arguments of `keras.layers.Layer`, such as `name`.
     Raises:
       FileNotFoundError: the file does not exist.
-      ValueError: it is not a vocabulary, or remembers that its text was normalised otherwise.
+      InputError: the file is not a vocabulary, or its text was normalised in another way.
 
     Example:
       >>> import albert_tf, pathlib, tempfile
@@ -109,12 +113,12 @@ class Tokenizer(keras.layers.Layer):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The meaning of the ids."""
+        """The vocabulary: what each id stands for."""
         return self.tokenize.vocabulary
 
     @property
     def input_format(self) -> InputFormat:
-        """The special tokens around segments, for `pack`."""
+        """The special tokens around segments. `pack` takes it, or the tokenizer."""
         return self.vocabulary.input_format
 
     @property
@@ -128,21 +132,29 @@ class Tokenizer(keras.layers.Layer):
         return super().__call__(text_tensor(text, "text"), *args, **kwargs)
 
     def call(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The token ids of each text, [B] → [B, (tokens)]."""
+        """Tokenises each text. Call the layer itself: `tokenizer(text)`.
+
+        Args:
+          text: string [B]: a tensor, or a list or array of texts.
+        Returns:
+          int32 [B, (tokens)], a RaggedTensor.
+        Raises:
+          InputError: a value is not a text.
+        """
         return self.tokenize(text)
 
     def detokenize(self, ids: Any) -> tf.Tensor:
-        """The texts of token ids, without padding and the special tokens around segments.
+        """Turns token ids back into texts, without padding and the special tokens around segments.
 
-        SentencePiece gives back the text as it was normalised; WordPiece its words and marks, with a space
-        between; byte-level BPE the very text.
+        SentencePiece gives the normalised text, WordPiece the words and punctuation marks with spaces between
+        them, byte-level BPE the original text.
 
         Args:
-          ids: integer [B, (tokens)] or [B, S], or [S] of one text: lists, an array or a tensor.
+          ids: integer [B, (tokens)] or [B, S], or [S] for one text: a list, an array or a tensor.
         Returns:
-          string [B], or [] of one text.
+          string [B]; for one text a string scalar.
         Raises:
-          InputError: they are of another shape, or one is none of the vocabulary.
+          InputError: the ids have another shape, or one is outside the vocabulary.
         """
         try:
             ids = ids if isinstance(ids, tf.Tensor | tf.RaggedTensor) else tf.ragged.constant(ids)

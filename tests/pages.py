@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _PART = re.compile(
     r"^#+ (?P<heading>.*)$"
+    r"|^::: (?P<reference>\S+\n(?: {4}.*\n)*)"
     r"|^(?P<indented>(?: {4}.*\n|\n(?= {4}))+)"
     r"|^```(?P<language>.*)\n(?P<fenced>(?:.*\n)*?)```$",
     re.MULTILINE,
@@ -53,6 +54,8 @@ def blocks_of(page: str, text: str) -> list[Block]:
     for part in _PART.finditer(text):
         if part["heading"]:
             heading = part["heading"]
+        elif part["reference"]:  # of the site, and what it shows
+            continue
         elif part["indented"]:
             inside = textwrap.dedent(part["indented"]).strip()
             found.append(Block(page, heading, "json" if inside.startswith(("{", "[{")) else "shell", inside))

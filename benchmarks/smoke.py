@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import albert_tf
+from albert_tf.tasks.glue import GLUE
 
 PRESET = "smoke"
 VOCABULARY_SIZE, _WORDS = 1000, 20_000
@@ -99,17 +100,21 @@ def bert_run() -> Path:
 
 @functools.cache
 def glue() -> Path:
-    """A folder with SST-2 and STS-B."""
-    place = sst2().parent / "STS-B"
-    place.mkdir()
-    pairs = zip(sentences(8, 1), sentences(8, 2), strict=True)
-    rows = [
-        f"{number}\ta\tb\tc\td\te\tf\t{one}\t{other}\t{number % 6}\n"
-        for number, (one, other) in enumerate(pairs)
-    ]
-    names = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
-    (place / "dev.tsv").write_text(names + "".join(rows))
-    return place.parent
+    """A folder with SST-2, STS-B, MRPC and RTE."""
+    place = sst2().parent
+    for task, labels in (("sts-b", "012345"), ("mrpc", "01"), ("rte", ("entailment", "not_entailment"))):
+        columns = [*map(str, GLUE[task].columns)]
+        (folder_of_task := place / GLUE[task].name).mkdir()
+        for seed, part in enumerate(("train", "dev"), start=1):
+            rows = [
+                [one, other, labels[number % len(labels)], str(number)]
+                for number, (one, other) in enumerate(
+                    zip(sentences(8, seed), sentences(8, seed + 1), strict=True)
+                )
+            ]
+            lines = ["\t".join(cells) for cells in (columns, *rows)]
+            (folder_of_task / f"{part}.tsv").write_text("\n".join(lines) + "\n")
+    return place
 
 
 @functools.cache

@@ -1,0 +1,61 @@
+"""The experiments of the articles in miniature, by one command.
+
+    python -m benchmarks.paper --text 'corpus/*.txt' --glue glue --output paper --budget 4h
+
+Trains small networks of each variant of each experiment with several seeds, asks them for masked words and
+both sentence tasks on held-out text, fine-tunes them on parts of SST-2, MRPC and RTE, and writes a report:
+tables, plots, and for each claim of the articles a verdict by a rule that was fixed beforehand (verdicts.py).
+`--budget quick` only shows that all of it runs. Started again, it goes on where it stopped; `results.jsonl`
+in the output folder is enough for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from absl import logging
+
+from albert_tf.errors import InputError
+from albert_tf.pretraining.budget import seconds_from
+from benchmarks import smoke
+from benchmarks.paper.experiments import EXPERIMENTS, QUICK, Scale
+from benchmarks.paper.report import blocks_of, markdown, write_report
+from benchmarks.paper.training import Laboratory
+
+SMOKE = QUICK._replace(vocab_size=smoke.VOCABULARY_SIZE, steps=2, batch_size=4, examples=8)
+TITLE = "The articles' experiments in miniature"
+
+
+def main() -> None:
+    """Trains and reports."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--text", nargs="+", required=True, help="text files or globs, a sentence a line")
+    parser.add_argument("--glue", type=Path, required=True, help="folder of SST-2, MRPC and RTE")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write")
+    parser.add_argument(
+        "--tables", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS), help="experiments (all)"
+    )
+    parser.add_argument("--budget", default="quick", help="time for all of it, such as 4h, or quick (quick)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="(0 1 2)")
+    flags = smoke.read_flags(
+        parser, text=smoke.text, glue=smoke.glue, output=smoke.folder, tables=["masks"], seeds=[0, 1]
+    )
+    try:
+        seconds = None if flags.budget == "quick" else seconds_from(flags.budget)
+    except InputError as error:
+        parser.error(str(error))
+    scale = SMOKE if flags.smoke else QUICK if seconds is None else Scale()
+    logging.set_verbosity(logging.WARNING)
+    laboratory = Laboratory(flags.output, flags.text, flags.glue, flags.tables, flags.seeds, scale, seconds)
+    laboratory.train()
+    blocks = blocks_of(flags.tables, laboratory.results, laboratory.plan.scale._asdict())
+    write_report(flags.output, TITLE, blocks)
+    print(markdown(blocks), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,392 @@
+"""The experiments of the articles as tables: what is trained, what is measured, what the articles claim.
+
+A variant is a change of the base network, of its recipe or of its text. Several experiments share variants,
+and each variant is trained once for each seed. Claims compare variants by a metric; verdicts.py judges them.
+
+Sources: Lan et al. 2020 (ALBERT), Liu et al. 2019 (RoBERTa), Sanh et al. 2019 (DistilBERT).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import albert_tf
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+Text = Literal["all", "part", "static"]  # part: one file of PARTS; static: the same part, masked beforehand
+PARTS = 16
+
+
+class Scale(NamedTuple):
+    """How large the base network is, and how long everything takes.
+
+    Attributes:
+      hidden_size: H of the base.
+      layers: L of the base.
+      vocab_size: of the SentencePiece model.
+      steps: of pre-training the base; a budget has its own.
+      batch_size: examples a step.
+      examples: of each task at most, for fine-tuning.
+      epochs: of fine-tuning.
+      timed_layers: of the networks whose speed is measured.
+    """
+
+    hidden_size: int = 128
+    layers: int = 2
+    vocab_size: int = 4000
+    steps: int = 1000
+    batch_size: int = 32
+    examples: int = 1500
+    epochs: int = 3
+    timed_layers: int = 24
+
+
+QUICK = Scale(
+    hidden_size=64, vocab_size=2000, steps=30, batch_size=16, examples=160, epochs=1, timed_layers=2
+)
+SEQ_LENGTH = 64
+# Small networks learn sooner from single words, more of them, and from embeddings that begin with counts.
+FLAGS = MappingProxyType(
+    {
+        "optimizer": "adamw",
+        "learning_rate": 1e-3,
+        "seq_length": SEQ_LENGTH,
+        "masked_lm_prob": 0.3,
+        "max_ngram": 1,
+        "word_embeddings": "cooccurrence",
+        "sentence_objective": "sop",
+    }
+)
+
+
+class Variant(NamedTuple):
+    """A network and how it is pre-trained, as changes of the base.
+
+    Attributes:
+      embedding: E as a share of the base's H.
+      width: of H, times the base's.
+      depth: of L, times the base's.
+      config: further fields of the config.
+      flags: further flags of `pretrain` or `distill`.
+      text: what it is trained on.
+      teacher: the variant that it learns from; `distill` begins with the teacher's layers.
+      is_random: a student begins with random weights instead.
+      as_long_as: the variant in whose time it is trained, for as many steps as that allows.
+    """
+
+    embedding: float = 1 / 2
+    width: float = 1
+    depth: float = 1
+    config: Mapping[str, Any] = NOTHING
+    flags: Mapping[str, Any] = NOTHING
+    text: Text = "all"
+    teacher: str | None = None
+    is_random: bool = False
+    as_long_as: str | None = None
+
+    def config_of(self, scale: Scale) -> albert_tf.AlbertConfig:
+        """The network's config."""
+        hidden = round(scale.hidden_size * self.width)
+        fields = {
+            "vocab_size": scale.vocab_size,
+            "embedding_size": round(scale.hidden_size * self.embedding),
+            "hidden_size": hidden,
+            "num_hidden_layers": round(scale.layers * self.depth),
+            "num_attention_heads": hidden // 32,
+            "intermediate_size": 4 * hidden,
+            "max_position_embeddings": SEQ_LENGTH,
+            "initializer_range": 0.06,  # with 0.02 networks so narrow stay where they predict frequencies
+        }
+        return albert_tf.AlbertConfig(**{**fields, **self.config})
+
+
+def _shared(sharing: str, embedding: float = 1 / 2, **changes: Any) -> Variant:
+    """A variant with another sharing."""
+    return Variant(embedding=embedding, config={"sharing": sharing}, **changes)
+
+
+def _student(teacher: str | None = "bert", is_random: bool = False, **flags: Any) -> Variant:
+    """A network of half the teacher's depth that learns from it, without a sentence objective."""
+    flags = {"sentence_objective": "none", **flags}
+    if teacher is not None:
+        flags["word_embeddings"] = "random"  # they begin as the teacher's
+    return _shared("none", 1, depth=0.5, flags=flags, teacher=teacher, is_random=is_random)
+
+
+def _formatted(input_format: str, objective: str) -> Variant:
+    """A variant with another kind of input."""
+    return Variant(flags={"input_format": input_format, "sentence_objective": objective})
+
+
+# As `prepare --format examples` stores masks, of which no words can be counted.
+_STORED = {"masked_lm_prob": 0.15, "max_ngram": 3, "word_embeddings": "random"}
+VARIANTS: Mapping[str, Variant] = {
+    "base": Variant(),
+    "E = H/8": Variant(embedding=1 / 8),
+    "E = H/4": Variant(embedding=1 / 4),
+    "E = H": Variant(embedding=1),
+    "not shared, E = H/8": _shared("none", 1 / 8),
+    "not shared, E = H/4": _shared("none", 1 / 4),
+    "not shared": _shared("none"),
+    "bert": _shared("none", 1),
+    "attention shared": _shared("attention"),
+    "feed-forward shared": _shared("ffn"),
+    "attention shared, E = H": _shared("attention", 1),
+    "feed-forward shared, E = H": _shared("ffn", 1),
+    "2 L, two groups": Variant(depth=2, config={"num_hidden_groups": 2}),
+    "no objective": Variant(flags={"sentence_objective": "none"}),
+    "NSP": Variant(flags={"sentence_objective": "nsp"}),
+    "wide": Variant(width=2),
+    "narrow": Variant(width=0.5),
+    "L / 2": Variant(depth=0.5),
+    "2 L": Variant(depth=2),
+    "4 L": Variant(depth=4),
+    "base, as long as wide": Variant(as_long_as="wide"),
+    "bert, as long as wide": _shared("none", 1, as_long_as="wide"),
+    "a sixteenth of the text": Variant(text="part"),
+    "dropout": Variant(config={"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}),
+    "dynamic masks": Variant(text="part", flags=_STORED),
+    "static masks": Variant(text="static", flags=_STORED),
+    "pairs of sentences, NSP": _formatted("sentence_pair", "nsp"),
+    "full sentences": _formatted("full_sentences", "none"),
+    "sentences of a document": _formatted("doc_sentences", "none"),
+    "student": _student(),
+    "student, no soft targets": _student(soft_weight=0),
+    "student, no cosine": _student(cosine_weight=0),
+    "student, no masked words": _student(mlm_weight=0),
+    "student, random start": _student(is_random=True),
+    "student, alone": _student(teacher=None),
+}
+# Networks whose steps or forward passes are timed: (preset, processes that share a step; 0: a forward pass).
+TIMED: Mapping[str, tuple[str, int]] = {
+    "ALBERT-large, a step": ("albert_large_v2", 1),
+    "BERT-large, a step": ("bert_large", 1),
+    "ALBERT-large, a step of two processes": ("albert_large_v2", 2),
+    "BERT-large, a step of two processes": ("bert_large", 2),
+    "DistilBERT, forward": ("distilbert_base_uncased", 0),
+    "BERT-base, forward": ("bert_base_uncased", 0),
+}
+
+# Metrics: their titles, and whether the lower value is the better one.
+TASKS = ("SST-2", "MRPC", "RTE")
+METRICS: Mapping[str, tuple[str, bool]] = {
+    "mlm_loss": ("masked words, nats", True),
+    "mlm_accuracy": ("masked words", False),
+    "nsp_accuracy": ("next sentence", False),
+    "sop_accuracy": ("order", False),
+    **{task: (task, False) for task in TASKS},
+    "tasks": ("mean of the tasks", False),
+    "seconds": ("seconds", True),
+}
+CHANCE = 0.5
+
+
+class Claim(NamedTuple):
+    """A claim of an article that a difference can be computed for.
+
+    Attributes:
+      sentence: in words.
+      source: article and table.
+      better: the variant that the article found better.
+      worse: the one that it found worse, or a constant.
+      metrics: which are compared, each with a verdict of its own.
+      margin: the claim is that both are equal up to this difference; None: that the first is better.
+    """
+
+    sentence: str
+    source: str
+    better: str
+    worse: str | float
+    metrics: Sequence[str] = ("mlm_loss", "tasks")
+    margin: float | None = None
+
+
+class Experiment(NamedTuple):
+    """A table: its variants, and the claims that they decide."""
+
+    title: str
+    variants: Sequence[str]
+    claims: Sequence[Claim]
+    metrics: Sequence[str] = ("mlm_loss", "mlm_accuracy", "tasks")
+
+
+_ALBERT, _ROBERTA, _DISTILBERT = "Lan et al. 2020", "Liu et al. 2019", "Sanh et al. 2019"
+
+
+def _claim(
+    source: str, sentence: str, better: str, worse: str | float, *metrics: str, **options: Any
+) -> Claim:
+    if metrics:
+        options["metrics"] = metrics
+    return Claim(sentence, source, better, worse, **options)
+
+
+EXPERIMENTS: Mapping[str, Experiment] = {
+    "speed": Experiment(
+        "Speed",
+        list(TIMED),
+        [
+            _claim(f"{_ALBERT}, Table 2", "ALBERT-large trains faster than BERT-large (1.7 times)",
+                   "ALBERT-large, a step", "BERT-large, a step", "seconds"),
+            _claim(f"{_ALBERT}, Table 2", "the same where gradients travel between processes",
+                   "ALBERT-large, a step of two processes", "BERT-large, a step of two processes", "seconds"),
+            _claim(_DISTILBERT, "DistilBERT answers faster than BERT-base (60 % faster)",
+                   "DistilBERT, forward", "BERT-base, forward", "seconds"),
+        ],
+        ("seconds",),
+    ),
+    "embedding": Experiment(
+        "Embedding size",
+        ["E = H/8", "E = H/4", "base", "E = H", "not shared, E = H/8", "not shared, E = H/4", "not shared",
+         "bert"],
+        [
+            _claim(f"{_ALBERT}, Table 3", "without sharing, a larger E is better",
+                   "bert", "not shared, E = H/8"),
+            _claim(f"{_ALBERT}, Table 3", "with all shared, a small E is better than E = H",
+                   "base", "E = H"),
+            _claim(f"{_ALBERT}, Table 3", "with all shared, E can also be too small", "base", "E = H/8"),
+        ],
+    ),
+    "sharing": Experiment(
+        "Sharing",
+        ["base", "attention shared", "feed-forward shared", "not shared", "E = H", "attention shared, E = H",
+         "feed-forward shared, E = H", "bert", "2 L", "2 L, two groups"],
+        [
+            _claim(f"{_ALBERT}, Table 4", "sharing all costs (80.1 against 81.6)", "not shared", "base"),
+            _claim(f"{_ALBERT}, Table 4", "sharing attention alone costs nothing (81.7 against 81.6)",
+                   "attention shared", "not shared", "tasks", margin=0.01),
+            _claim(f"{_ALBERT}, Table 4", "sharing the feed-forward blocks is what costs (80.2 against 81.7)",
+                   "attention shared", "feed-forward shared"),
+            _claim(f"{_ALBERT}, Table 4", "with E = H sharing all costs as well", "bert", "E = H"),
+            _claim(f"{_ALBERT}, §3.1", "smaller groups are better", "2 L, two groups", "2 L"),
+        ],
+    ),
+    "objectives": Experiment(
+        "Sentence objectives",
+        ["no objective", "NSP", "base"],
+        [
+            _claim(f"{_ALBERT}, Table 5", "who learned next sentences does not know their order (52.0 %)",
+                   "NSP", CHANCE, "sop_accuracy", margin=0.03),
+            _claim(f"{_ALBERT}, Table 5", "who learned the order knows next sentences, too (78.9 %)",
+                   "base", CHANCE, "nsp_accuracy"),
+            _claim(f"{_ALBERT}, Table 5", "the order can be learned (86.5 %)",
+                   "base", CHANCE, "sop_accuracy"),
+            _claim(f"{_ALBERT}, Table 5", "the order helps tasks more than next sentences",
+                   "base", "NSP", "tasks"),
+            _claim(f"{_ALBERT}, Table 5", "the order helps tasks more than no objective",
+                   "base", "no objective", "tasks"),
+            _claim(f"{_ALBERT}, Table 5", "a sentence objective costs masked words",
+                   "no objective", "base", "mlm_accuracy"),
+        ],
+        ("mlm_loss", "mlm_accuracy", "nsp_accuracy", "sop_accuracy", *TASKS, "tasks"),
+    ),
+    "time": Experiment(
+        "Equal time",
+        ["wide", "base, as long as wide", "bert, as long as wide"],
+        [
+            _claim(f"{_ALBERT}, Table 6", "in equal time a wider ALBERT is better than BERT",
+                   "wide", "bert, as long as wide"),
+            _claim(f"{_ALBERT}, Table 6", "and better than a narrower ALBERT with more steps",
+                   "wide", "base, as long as wide"),
+        ],
+    ),
+    "data": Experiment(
+        "More data",
+        ["a sixteenth of the text", "base"],
+        [_claim(f"{_ALBERT}, Figure 2 and Table 7", "more text is better",
+                "base", "a sixteenth of the text")],
+    ),
+    "dropout": Experiment(
+        "Dropout",
+        ["dropout", "base"],
+        [_claim(f"{_ALBERT}, Figure 2 and Table 8", "without dropout it is better", "base", "dropout")],
+    ),
+    "depth": Experiment(
+        "Depth",
+        ["L / 2", "base", "2 L", "4 L"],
+        [
+            _claim(f"{_ALBERT}, Table 11", "the same layer twice is better than once", "base", "L / 2"),
+            _claim(f"{_ALBERT}, Table 11", "deeper is better", "2 L", "base"),
+            _claim(f"{_ALBERT}, Table 11", "and deeper still", "4 L", "2 L"),
+        ],
+    ),
+    "width": Experiment(
+        "Width",
+        ["narrow", "base", "wide"],
+        [
+            _claim(f"{_ALBERT}, Table 12", "wider is better", "base", "narrow"),
+            _claim(f"{_ALBERT}, Table 12", "and wider still", "wide", "base"),
+        ],
+    ),
+    "masks": Experiment(
+        "Static and dynamic masks",
+        ["static masks", "dynamic masks"],
+        [_claim(f"{_ROBERTA}, Table 1", "dynamic masks are slightly better",
+                "dynamic masks", "static masks")],
+    ),
+    "formats": Experiment(
+        "Formats of the input",
+        ["NSP", "pairs of sentences, NSP", "full sentences", "sentences of a document"],
+        [
+            _claim(f"{_ROBERTA}, Table 2", "segments are better than single sentences",
+                   "NSP", "pairs of sentences, NSP"),
+            _claim(f"{_ROBERTA}, Table 2", "without NSP it is at least as good", "full sentences", "NSP"),
+            _claim(f"{_ROBERTA}, Table 2", "inputs of one document are better",
+                   "sentences of a document", "full sentences"),
+        ],
+        ("mlm_loss", "mlm_accuracy", *TASKS, "tasks"),
+    ),
+    "distillation": Experiment(
+        "Distillation",
+        ["bert", "student", "student, no soft targets", "student, no cosine", "student, no masked words",
+         "student, random start", "student, alone"],
+        [
+            _claim(f"{_DISTILBERT}, Table 4", "the soft targets help (2.96)",
+                   "student", "student, no soft targets"),
+            _claim(f"{_DISTILBERT}, Table 4", "the cosine of hidden states helps (1.46)",
+                   "student", "student, no cosine"),
+            _claim(f"{_DISTILBERT}, Table 4", "the masked words help (0.31)",
+                   "student", "student, no masked words"),
+            _claim(f"{_DISTILBERT}, Table 4", "the teacher's layers help (3.69)",
+                   "student", "student, random start"),
+            _claim(_DISTILBERT, "a student is better than the same network alone",
+                   "student", "student, alone"),
+        ],
+    ),
+}  # fmt: skip
+
+
+def variants_of(tables: Sequence[str]) -> list[str]:
+    """The trained variants of some experiments, each after those that it needs."""
+    names: dict[str, None] = {}
+    for table in tables:
+        for name in EXPERIMENTS[table].variants:
+            if name in VARIANTS:
+                needed = VARIANTS[name].teacher
+                names.update(dict.fromkeys([*([needed] if needed else []), name]))
+    return list(names)
+
+
+class Count(NamedTuple):
+    """A claim about numbers of parameters: the larger, the smaller, and what an article says."""
+
+    sentence: str
+    source: str
+    larger: str
+    smaller: str
+    published: float
+    is_share: bool = False  # what the smaller lacks, instead of how often it is in the larger
+
+
+COUNTS = (
+    Count("BERT-large has 18 times the parameters of ALBERT-large", f"{_ALBERT}, §1",
+          "bert_large", "albert_large_v2", 18),
+    Count("ALBERT-xxlarge has about 70 % of BERT-large's", f"{_ALBERT}, §4.3",
+          "bert_large", "albert_xxlarge_v2", 0.3, is_share=True),
+    Count("BERT-base has 9 times the parameters of ALBERT-base", f"{_ALBERT}, Table 1",
+          "bert_base", "albert_base_v2", 9),
+    Count("DistilBERT is 40 % smaller than BERT-base", f"{_DISTILBERT}, abstract",
+          "bert_base_uncased", "distilbert_base_uncased", 0.4, is_share=True),
+)  # fmt: skip

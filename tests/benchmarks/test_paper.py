@@ -1,0 +1,146 @@
+"""The experiments of the articles: a whole table, verdicts by the rule, a cut run that goes on."""
+
+import json
+import re
+
+import pytest
+from scipy import stats
+
+from benchmarks import smoke
+from benchmarks.paper import training
+from benchmarks.paper.__main__ import SMOKE
+from benchmarks.paper.experiments import (
+    CHANCE,
+    EXPERIMENTS,
+    METRICS,
+    TIMED,
+    VARIANTS,
+    Claim,
+    Scale,
+    variants_of,
+)
+from benchmarks.paper.report import blocks_of, counts, markdown, page, write_report
+from benchmarks.paper.verdicts import AGREES, DISAGREES, UNDECIDED, interval, judge, verdict_of
+
+
+def test_experiments_name_variants_and_metrics_that_exist():
+    used = {name for experiment in EXPERIMENTS.values() for name in experiment.variants}
+    assert used == {*VARIANTS, *TIMED}
+    for experiment in EXPERIMENTS.values():
+        for claim in experiment.claims:
+            assert {claim.better, claim.worse} <= {*experiment.variants, CHANCE}, claim
+            assert {*claim.metrics} <= {*METRICS} and {*experiment.metrics} <= {*METRICS}
+
+
+def test_variants_have_configs_of_what_they_are_called():
+    sizes = {name: variant.config_of(Scale()) for name, variant in VARIANTS.items()}
+    widths = sizes["base"].embedding_size, sizes["E = H"].embedding_size, sizes["wide"].hidden_size
+    depths = [sizes[name].num_hidden_layers for name in ("L / 2", "base", "2 L", "4 L", "student")]
+    assert (widths, depths) == ((64, 128, 256), [1, 2, 4, 8, 1])
+    assert sizes["bert"].sharing == "none" and sizes["2 L, two groups"].num_hidden_groups == 2
+    assert sizes["base"].hidden_dropout_prob == 0 < sizes["dropout"].hidden_dropout_prob
+
+
+def test_teachers_come_before_their_students():
+    names = variants_of(["distillation"])
+    assert names.index("bert") < names.index("student") and len(names) == len({*names})
+    assert variants_of(["speed"]) == []
+
+
+def test_the_interval_is_students():
+    low, high = interval([1.0, 2.0, 3.0])  # mean 2, standard error 1 / √3
+    assert (low, high) == pytest.approx((2 - 4.30265 / 3**0.5, 2 + 4.30265 / 3**0.5), abs=1e-5)
+    assert (low, high) == pytest.approx(stats.ttest_1samp([1, 2, 3], 0).confidence_interval(0.95))
+    assert interval([1.0]) == (float("-inf"), float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "margin", "word"),
+    [
+        (0.1, 0.3, None, AGREES),
+        (-0.3, -0.1, None, DISAGREES),
+        (-0.1, 0.3, None, UNDECIDED),
+        (0.0, 0.3, None, UNDECIDED),
+        (-0.01, 0.02, 0.03, AGREES),
+        (0.04, 0.06, 0.03, DISAGREES),
+        (-0.06, -0.04, 0.03, DISAGREES),
+        (0.02, 0.04, 0.03, UNDECIDED),
+        (-float("inf"), float("inf"), 0.03, UNDECIDED),
+    ],
+)
+def test_an_interval_has_its_word(low, high, margin, word):
+    assert judge(low, high, margin) == word
+
+
+def results(metric, **values):
+    return {
+        (name, seed): {metric: value} for name, given in values.items() for seed, value in enumerate(given)
+    }
+
+
+def test_differences_are_paired_by_seed_and_signed_by_what_is_better():
+    claim = Claim("", "", "a", "b")
+    # The seeds differ by more than the variants, and yet each pair differs alike.
+    made_up = results("mlm_loss", a=[3.0, 5.0, 9.0], b=[3.5, 5.6, 9.4])
+    verdict = verdict_of(claim, "mlm_loss", made_up)
+    assert verdict.word == AGREES and verdict.differences == pytest.approx([0.5, 0.6, 0.4])
+    assert verdict_of(Claim("", "", "b", "a"), "mlm_loss", made_up).word == DISAGREES
+    accuracies = results("tasks", a=[0.5, 0.7, 0.6], b=[0.6, 0.6, 0.6])
+    assert verdict_of(claim, "tasks", accuracies).word == UNDECIDED
+
+
+def test_seeds_that_lack_a_variant_are_left_out():
+    verdict = verdict_of(Claim("", "", "a", "b"), "tasks", results("tasks", a=[0.7, 0.7], b=[0.6]))
+    assert verdict.differences == pytest.approx([0.1]) and verdict.word == UNDECIDED
+
+
+def test_a_constant_is_compared_with_every_seed():
+    chance = results("sop_accuracy", a=[0.5, 0.51, 0.5])
+    assert verdict_of(Claim("", "", "a", CHANCE, margin=0.03), "sop_accuracy", chance).word == AGREES
+    assert verdict_of(Claim("", "", "a", CHANCE), "sop_accuracy", chance).word == UNDECIDED
+
+
+def test_published_counts_agree():
+    assert {row[-1] for row in counts().rows} == {AGREES}
+
+
+def test_the_report_has_tables_pictures_and_verdicts(tmp_path):
+    line = {"mlm_loss": 3.0, "mlm_accuracy": 0.25, "tasks": 0.5, "parameters": 1234, "steps": 10}
+    made_up = {(name, seed): {**line, "mlm_loss": 3.0 + seed / 7 + place / 2}
+               for place, name in enumerate(("base", "dropout")) for seed in range(3)}  # fmt: skip
+    blocks = blocks_of(["dropout", "width"], made_up, {"layers": 4})
+    write_report(tmp_path, "<miniature>", blocks)
+    text, html = (tmp_path / "report.md").read_text(), (tmp_path / "report.html").read_text()
+    assert text == f"# <miniature>\n\n{markdown(blocks)}" and html == page("<miniature>", blocks)
+    assert "| base | 1,234 | 10 | 3.143 (3.000 to 3.286) | 25.0% (25.0% to 25.0%) |" in text
+    assert re.search(
+        r"\| base against dropout \| masked words, nats \| \+0.5, \+0.5, \+0.5 \| .* \| agrees \|", text
+    )
+    assert re.search(r"\| base against dropout \| mean of the tasks \| .* \| too small to tell \|", text)
+    assert (tmp_path / "pictures/dropout.svg").read_bytes().startswith(b"<?xml")
+    assert "&lt;miniature&gt;" in html and '<td class="agrees">agrees</td>' in html
+    assert "narrow" in text  # a variant without figures has its row
+
+
+@pytest.mark.slow
+def test_a_run_that_was_cut_short_goes_on_with_the_same_results(tmp_path, monkeypatch):
+    """Also its last line may be cut; and the pre-training of a variant resumes."""
+    monkeypatch.setattr(training, "TASKS", ["SST-2"])
+    options = (["masks"], [0], SMOKE)
+    whole = training.Laboratory(tmp_path / "whole", [str(smoke.text())], smoke.glue(), *options)
+    whole.train()
+    lines = whole.file.read_text("utf-8").splitlines(keepends=True)
+    assert len(lines) == 1 + 2 and json.loads(lines[0])["scale"] == SMOKE._asdict()
+
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    (begun / "results.jsonl").write_text("".join([*lines[:2], lines[2][:40]]), "utf-8")
+    rest = training.Laboratory(begun, [str(smoke.text())], smoke.glue(), *options)
+    assert [*rest.results] == [("static masks", 0)]
+    rest.train()
+
+    def known(file):
+        rows = training.read_lines(file)
+        return [{name: value for name, value in row.items() if name != "took"} for row in rows]
+
+    assert known(rest.file) == known(whole.file)

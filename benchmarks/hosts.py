@@ -1,6 +1,6 @@
 """What an update costs by the number of hosts: what is sent, and the time of processes of one machine.
 
-    python benchmarks/hosts.py
+    python -m benchmarks.hosts
 
 An update of four rows of 128 tokens, LAMB, by 1, 2 and 4 processes that train together over loopback, with
 so few layers that four of them fit. They share the processors: the work stays the same, and what is added is
@@ -13,11 +13,10 @@ from __future__ import annotations
 import argparse
 import statistics
 
-import smoke
-from family import update_seconds
-
 import albert_tf
 from albert_tf.analysis.run_plan import Update, plan_figures
+from benchmarks import smoke
+from benchmarks.paper.timing import update_seconds
 
 HOSTS, LAYERS, ROUNDS = (1, 2, 4), 2, 2
 

@@ -48,6 +48,7 @@ NOT_HERE = {
     r"MODELS=.* docker compose": "Docker",
     r"albert-tf distill --num_hidden_layers": "examples/finetune/README.md has it for another task",
     r"python -m hub_export .* --dtype ": "seconds each; tests/hub_export exports all types",
+    r"python -m benchmarks.paper ": "hours; tests/benchmarks/test_paper.py trains one table",
     r"python examples/serving/": "a server; tests/hub_export/test_serving_clients.py has one",
 }
 

@@ -176,7 +176,8 @@ class Laboratory:
         layers = self.plan.scale.timed_layers
         if processes == 0:
             return {"seconds": forward_seconds(preset, min(layers, 12))}
-        return {"seconds": update_seconds(preset, processes, layers if processes == 1 else layers // 4 or 1)}
+        seconds = update_seconds(preset, processes, layers if processes == 1 else max(1, layers // 4))
+        return {"seconds": statistics.median(seconds)}
 
     def _measure(self, name: str, seed: int) -> dict[str, float]:
         """The figures of a variant."""

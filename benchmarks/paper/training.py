@@ -117,6 +117,10 @@ class Laboratory:
         stored, *lines = read_lines(self.file)
         for line in lines:
             self.results[line.pop("variant"), line.pop("seed")] = line
+        if stored["text"] != (names := self._names_of_text()):
+            raise SystemExit(
+                f"{self.file} is of the text {stored['text']}, not of {names}: name another --output"
+            )
         plan = Plan(Scale(**stored["scale"]), stored["paces"])
         self._prepare(plan.scale)
         return plan
@@ -136,8 +140,11 @@ class Laboratory:
                     f"{self.seconds:g} s are too few for {len(self.variants)} variants: say fewer --tables"
                 )
             scale = scale._replace(steps=int(steps))
-        self._add({"scale": scale._asdict(), "paces": paces, "text": [Path(name).name for name in self.text]})
+        self._add({"scale": scale._asdict(), "paces": paces, "text": self._names_of_text()})
         return Plan(scale, paces)
+
+    def _names_of_text(self) -> list[str]:
+        return [Path(name).name for name in self.text]
 
     def _measure_paces(self, names: Sequence[str], scale: Scale) -> dict[str, float]:
         """The seconds of a step of variants, which take turns."""

@@ -8,7 +8,7 @@ from scipy import stats
 
 from benchmarks import smoke
 from benchmarks.paper import training
-from benchmarks.paper.__main__ import SMOKE
+from benchmarks.paper.__main__ import SMOKE, main
 from benchmarks.paper.experiments import (
     CHANCE,
     EXPERIMENTS,
@@ -144,3 +144,10 @@ def test_a_run_that_was_cut_short_goes_on_with_the_same_results(tmp_path, monkey
         return [{name: value for name, value in row.items() if name != "took"} for row in rows]
 
     assert known(rest.file) == known(whole.file)
+
+    command = ["paper", "--text", str(smoke.text()), "--glue", str(smoke.glue()), "--output", str(begun)]
+    monkeypatch.setattr("sys.argv", [*command, "--tables", "masks", "--seeds", "0"])
+    main()  # has nothing left to train
+    assert "| static masks | " in (begun / "report.md").read_text("utf-8")
+    with pytest.raises(SystemExit, match=re.escape("other.txt")):
+        training.Laboratory(begun, ["other.txt"], smoke.glue(), *options)

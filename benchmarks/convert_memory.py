@@ -47,7 +47,7 @@ def step(source: str, target: str, read: str, write: str) -> None:
     """One conversion; prints its memory and time as JSON."""
     import tensorflow as tf
 
-    from albert_tf.conversion import convert
+    from albert_tf.conversion.convert import convert
 
     tf.constant(0.0)  # TensorFlow's own start
     before, start = peak(), time.perf_counter()

@@ -38,7 +38,7 @@ import transfer
 
 import albert_tf
 from albert_tf.constants import ENCODER_INPUTS, END_POSITIONS, LABELS, ROWS, START_POSITIONS
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.data import PreparedRun, prepare_run
 from albert_tf.finetuning.finetune import finetune, first_values
 from albert_tf.finetuning.finetuned_model import create_predict_fn, load_finetuned, mean_loss

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import albert_tf
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from hub_export.export import export
 from tests.pages import ROOT
 from tests.tiny import CORPUS, TINY

@@ -21,7 +21,8 @@ import pytest
 import albert_tf
 import hub_export.__main__ as exporting
 from albert_tf import AlbertConfig, cli
-from albert_tf.conversion import convert, download
+from albert_tf.conversion import download
+from albert_tf.conversion.convert import convert
 from albert_tf.recipes import PRETRAINING_RECIPES, stage_ends, stages_from
 from tests.albert_tf.conversion.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
 from tests.pages import ROOT, anchors, blocks, commands, links, pages

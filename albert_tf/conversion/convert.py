@@ -84,7 +84,7 @@ def convert(
       WorkFailed: a published checkpoint cannot be downloaded.
 
     Example:
-      >>> from albert_tf.conversion import convert
+      >>> from albert_tf.conversion.convert import convert
       >>> convert("run", "huggingface", "demo-output/run", "to_hf").unread
       []
       >>> convert("huggingface", "run", "to_hf", "from_hf").fresh

@@ -1,4 +1,7 @@
-"""Starts of the weights of a new model: a run, a published checkpoint, a module of TF Hub."""
+"""Starts of the weights of a new model: a run, a published checkpoint, a module of TF Hub.
+
+Conversion and download are imported where they are needed: a first answer of a run should not wait for them.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,11 @@ import tempfile
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from absl import logging
 
 from albert_tf.config import AlbertConfig, publisher_of
-from albert_tf.conversion.convert import convert
-from albert_tf.conversion.download import cache_folder, local_checkpoint
 from albert_tf.filesystem import is_local
 from albert_tf.io import PathLike
 from albert_tf.runs.build_model import check_vocabulary
@@ -50,7 +51,7 @@ def open_init_from(
         if origin.startswith(HUB):
             run = RunDirectory(Path(stack.enter_context(tempfile.TemporaryDirectory()), "run"))
             module = origin.removeprefix(HUB)
-            convert("hub", "run", module, run, vocabulary=vocabulary, tokenizer=tokenizer)
+            _convert("hub", module, run, vocabulary=vocabulary, tokenizer=tokenizer)
         else:
             run = resolve_run(origin)
         found = run.vocabulary_for(vocabulary, tokenizer, origin)
@@ -74,17 +75,25 @@ def resolve_run(origin: PathLike) -> RunDirectory:
             return there
         newest = max(path.stat().st_mtime_ns for path in Path(there.path).iterdir())
         return RunDirectory(Path(_converted(there.path, newest).name, "run"))
+    from albert_tf.conversion.download import cache_folder, local_checkpoint
+
     _, commit = local_checkpoint(name, source)
     run = cache_folder() / "runs" / source / urllib.parse.quote(name, safe="") / (commit or "run")
     if not run.exists():
         logging.info("converting %s to %s", name, run)
         run.parent.mkdir(parents=True, exist_ok=True)
         try:
-            convert(source, "run", name, run)
+            _convert(source, name, run)
         except OSError:
             if not run.exists():  # else another process was faster
                 raise
     return RunDirectory(run)
+
+
+def _convert(source: str, origin: str, run: PathLike, **options: Any) -> None:
+    from albert_tf.conversion.convert import convert
+
+    convert(source, "run", origin, run, **options)
 
 
 @functools.cache
@@ -92,5 +101,5 @@ def _converted(folder: str, newest: int) -> tempfile.TemporaryDirectory[str]:
     """A folder with the run of a folder of transformers, whose newest file is of this time."""
     logging.info("converting %s", folder)
     place = tempfile.TemporaryDirectory()
-    convert("huggingface", "run", folder, Path(place.name, "run"))
+    _convert("huggingface", folder, Path(place.name, "run"))
     return place

@@ -522,7 +522,7 @@ class TextClassifier(keras.Model):
     def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
         """The encoder's inputs, int32 [B, S] each, of tensors of texts."""
         columns, reading = segments(texts), (self.seq_length, self.long_texts.long)
-        tokens = [self.tokenizer(self.tokenizer.shorten_text(text, *reading)) for text in columns]
+        tokens = [self.tokenizer.tokenize_shortened(text, *reading) for text in columns]
         return text_inputs(tokens, *self._reading)
 
     @property

@@ -131,12 +131,10 @@ class MultipleChoice(FinetuningTask):
         counts = np.array([len(record.options) for record in records])
 
         def question_tokens(*texts: tf.Tensor) -> tf.RaggedTensor:
-            return tokenizer(tokenizer.shorten_text(question_with_option(*texts), LONGEST_QUESTION, TAIL))
+            return tokenizer.tokenize_shortened(question_with_option(*texts), LONGEST_QUESTION, TAIL)
 
         spans, dropped = choice_spans(
-            tokenize_texts(
-                lambda text: tokenizer(tokenizer.shorten_text(text, self.seq_length)), list(numbers)
-            ),
+            tokenize_texts(lambda text: tokenizer.tokenize_shortened(text, self.seq_length), list(numbers)),
             np.repeat([numbers[record.context] for record in records], counts),
             tokenize_texts(question_tokens, *zip(*pairs, strict=True)),
             self.seq_length,
@@ -222,7 +220,7 @@ class MultipleChoice(FinetuningTask):
         rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
         filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
         (contexts,) = served.tokens(texts[:, 0])
-        questions = served.tokenizer(served.tokenizer.shorten_text(filled, LONGEST_QUESTION, TAIL))
+        questions = served.tokenizer.tokenize_shortened(filled, LONGEST_QUESTION, TAIL)
         spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
         inputs = served.packed(spans)
         is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]

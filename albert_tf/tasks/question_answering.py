@@ -214,7 +214,7 @@ class QuestionAnswering(FinetuningTask):
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         found = tokenize_texts(tokenizer.tokenize_with_offsets, list(numbers), at_once=CONTEXTS_AT_ONCE)
         questions = tokenize_texts(
-            lambda text: tokenizer(tokenizer.shorten_text(text, self.settings.max_query_length)),
+            lambda text: tokenizer.tokenize_shortened(text, self.settings.max_query_length),
             [record.question for record in records],
         )
         with tf.device("CPU:0"):

@@ -89,7 +89,7 @@ class Served(NamedTuple):
         Of texts that are too long `TextTokenizer.shorten_text` keeps what `keep` says.
         """
         batches = map(ensure_text_batch, texts)
-        return [self.tokenizer(self.tokenizer.shorten_text(text, self.seq_length, keep)) for text in batches]
+        return [self.tokenizer.tokenize_shortened(text, self.seq_length, keep) for text in batches]
 
     def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""

@@ -140,9 +140,7 @@ class Tagging(FinetuningTask):
         check_length("seq_length", self.seq_length, specials + 1)
         # There may be no words, and a last one too many is cheap.
         words = [*(word for record in records for word in record.words), ""]
-        pieces = tokenize_texts(lambda word: tokenizer(tokenizer.shorten_text(word, self.seq_length)), words)[
-            :-1
-        ]
+        pieces = tokenize_texts(lambda word: tokenizer.tokenize_shortened(word, self.seq_length), words)[:-1]
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
         with tf.device("CPU:0"):
             sentences = tf.constant(sentences, tf.int64)

@@ -314,8 +314,16 @@ class TextTokenizer(tf.Module):
         """
         if keep == WINDOWS:
             return text
-        num_bytes = max(num_tokens * self.bytes_per_token, LEAST_BYTES)
+        num_bytes = self._bytes_of(num_tokens)
         return keep_ends(text, num_bytes, self._squeeze, keep != TAIL, keep in (TAIL, HEAD_TAIL))
+
+    def _bytes_of(self, num_tokens: int) -> int:
+        """The bytes that `shorten_text` leaves of each end of a text, at most."""
+        return max(num_tokens * self.bytes_per_token, LEAST_BYTES)
+
+    def tokenize_shortened(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.RaggedTensor:
+        """The tokens of what `shorten_text` leaves: string [B] to int32 [B, (tokens)]."""
+        return self(self.shorten_text(text, num_tokens, keep))
 
     def _squeeze(self, text: tf.Tensor) -> tf.Tensor:
         """Texts without what makes no difference to their tokens."""

@@ -11,15 +11,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 from absl import logging
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tqdm import tqdm
 
 from albert_tf import filesystem
@@ -141,6 +138,38 @@ class MetricAccumulator:
         }
 
 
+class EventFile:
+    """The scalars that TensorBoard shows.
+
+    Args:
+      folder: what it is in.
+      first_step: updates done so far; what is there of later ones is no longer shown.
+    """
+
+    def __init__(self, folder: str, first_step: int):
+        # TensorBoard's imports are no matter of who only reads metrics.
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._event, self._summary = Event, Summary
+        self._writer = EventFileWriter(folder)
+        self._add(first_step + 1, session_log=SessionLog(status=SessionLog.START))
+
+    def write(self, step: int, figures: Mapping[str, float]) -> None:
+        """Adds a value to each curve."""
+        values = [self._summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        self._add(step, summary=self._summary(value=values))
+        self._writer.flush()
+
+    def _add(self, step: int, **content: Any) -> None:
+        self._writer.add_event(self._event(wall_time=time.time(), step=step, **content))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._writer.close()
+
+
 class MetricsLogger(contextlib.ExitStack):
     """Writes a run's metrics, for people and for programs, while entered.
 
@@ -172,10 +201,8 @@ class MetricsLogger(contextlib.ExitStack):
             filesystem.write_text(metrics, "".join(dump_json(line) + "\n" for line in self.lines))
         self._metrics, self._jsonl = Path(metrics), filesystem.append_to(metrics)
         self.callback(self._close)
-        self._tensorboard = EventFileWriter(filesystem.join(run, "tensorboard"))
-        self.callback(self._tensorboard.close)
-        restart = SessionLog(status=SessionLog.START)  # drops what is there from this step on
-        self._tensorboard.add_event(Event(wall_time=time.time(), step=first_step + 1, session_log=restart))
+        self._events = EventFile(filesystem.join(run, "tensorboard"), first_step)
+        self.callback(self._events.close)
         is_shown = logging.get_absl_logger().isEnabledFor(python_logging.INFO)
         disable = None if is_shown else True  # None: where the stream is no terminal
         bar = tqdm(
@@ -204,9 +231,7 @@ class MetricsLogger(contextlib.ExitStack):
         with naming_path(self._metrics, self._metrics):
             self._jsonl.write(dump_json(self.lines[-1]) + "\n")
             self._jsonl.flush()
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
-        self._tensorboard.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
-        self._tensorboard.flush()
+        self._events.write(step, figures)
         shown = [
             f"{name} {LOGGED_METRICS[name.removeprefix('eval_')].format(value)}"
             for name, value in figures.items()

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from benchmarks.peers.compared import CASES, FORWARD, TEXT, encoder_inputs
 from hub_export.export import export
 

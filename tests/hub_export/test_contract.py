@@ -17,7 +17,7 @@ import tf_keras as keras
 
 import albert_tf
 from albert_tf.constants import ENCODER_INPUTS
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import VOCABULARY_FILES

@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.conversion.huggingface import open_safetensors
 from albert_tf.errors import InputError
 from tests.albert_tf.pretraining.runs import weights

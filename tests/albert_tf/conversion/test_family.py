@@ -9,7 +9,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file, save_file
 
 import albert_tf
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import RunDirectory

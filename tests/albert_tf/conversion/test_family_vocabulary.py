@@ -7,7 +7,7 @@ import pytest
 
 import albert_tf
 from albert_tf.config import REPOSITORIES, publisher_of
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.tokenizer_config import read_tokenizer_kind

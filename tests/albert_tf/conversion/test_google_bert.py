@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import RunDirectory

@@ -9,7 +9,7 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 import albert_tf
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.conversion.huggingface import open_safetensors
 from albert_tf.conversion.huggingface_config import HUGGING_FACE_ACTIVATION_NAMES, hugging_face_config
 from albert_tf.errors import InputError

@@ -18,7 +18,7 @@ from albert_tf.config_formats import (
     HUGGING_FACE_UNREAD,
     hugging_face_fields,
 )
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.conversion.huggingface_config import hugging_face_config, tokenizer_config
 from albert_tf.conversion.huggingface_tokenizer import (
     TOKENIZER_CONFIG_KNOWN,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.conversion.tokenizer_json import FastTokenizer
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import RunDirectory

@@ -10,7 +10,7 @@ import tarfile
 import pytest
 
 from albert_tf.config import ARCHIVES, PRESETS, publisher_of
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.conversion.download import cache_folder, local_checkpoint
 from albert_tf.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, packed, put_repository, serve

@@ -15,8 +15,8 @@ import tensorflow_hub as hub
 from scipy.stats import spearmanr
 
 import albert_tf
-from albert_tf.conversion import convert
 from albert_tf.conversion.compress import compress
+from albert_tf.conversion.convert import convert
 from albert_tf.tasks.glue import read_glue_split
 from albert_tf.text.tokenizer import open_tokenizer
 from hub_export.export import export

@@ -9,7 +9,7 @@ import tensorflow as tf
 from google.protobuf import empty_pb2, unknown_fields
 
 import albert_tf
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.conversion.tokenizer_json import FastTokenizer, albert_tokenizer
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.conversion import convert
-from albert_tf.conversion import init_from as starts
+from albert_tf.conversion.convert import convert
 from albert_tf.conversion.init_from import open_init_from, resolve_run
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import build_model
@@ -125,7 +124,7 @@ def test_converted_once(server, golden, shared, tmp_path, monkeypatch, point_to,
     if source != "huggingface":
         assert len(server.requests) == 1
     point_to(nobody())
-    monkeypatch.setattr(starts, "convert", None)
+    monkeypatch.setattr("albert_tf.conversion.convert.convert", None)
     assert resolve_run(name).path == str(run)
 
 
@@ -147,7 +146,7 @@ def test_another_process_that_is_faster(server, golden, tmp_path, monkeypatch):
         shutil.copytree(tmp_path / "theirs", run)
         return convert(*arguments, **settings)
 
-    monkeypatch.setattr(starts, "convert", convert_meanwhile)
+    monkeypatch.setattr("albert_tf.conversion.convert.convert", convert_meanwhile)
     assert resolve_run("tiny/albert").path == str(run)
     assert [path.name for path in run.parent.iterdir()] == [run.name]
 

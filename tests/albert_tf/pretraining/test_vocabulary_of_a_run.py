@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.pretrain import pretrain

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.conversion import convert
+from albert_tf.conversion.convert import convert
 from albert_tf.runs.build_model import task_of
 from albert_tf.tasks import create_task
 from albert_tf.tasks.losses import exits_loss_sum

@@ -98,9 +98,11 @@ def test_tokens_that_are_read_are_those_of_the_whole_text(tokenizers, kind, keep
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_tokenizer, "LEAST_BYTES", LIMIT)
         short = tokenizer.shorten_text(text, TOKENS, keep)
+        tokens = tokenizer.tokenize_shortened(text, TOKENS, keep).to_list()
     limit = max(LIMIT, TOKENS * tokenizer.bytes_per_token)
     assert max(map(len, short.numpy())) <= limit * (2 if keep == "head_tail" else 1)
-    pairs = zip(tokenizer(short).to_list(), tokenizer(text).to_list(), strict=True)
+    assert tokens == tokenizer(short).to_list()
+    pairs = zip(tokens, tokenizer(text).to_list(), strict=True)
     for number, (cut, whole) in enumerate(pairs):
         assert kept(cut, keep) == kept(whole, keep), found[number][:200]
 

@@ -43,19 +43,20 @@ format: $(VENV)/.ready-dev
 
 dist: $(VENV)/.ready-dev  ## wheel and sdist, into dist/
 	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 clean:
 	rm -rf $(VENV) $(INTEROP) $(DOCS) .venv-peers build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
-# --use-pep517: without it Python 3.10's own pip builds seqeval in a way that fails.
 $(VENV)/.ready: requirements.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --use-pep517 -r requirements.txt
+	$(BIN)/python -m pip install --quiet -r requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
 
+# --use-pep517: without it Python 3.10's own pip builds seqeval in a way that fails.
 $(VENV)/.ready-dev: $(VENV)/.ready requirements-dev.txt
-	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --use-pep517 -r requirements-dev.txt
 	touch $@
 
 # PyTorch and transformers, which only read and write what `convert` exchanges with them, the runtimes of

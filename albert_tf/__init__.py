@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from albert_tf.text.packing import pack
     from albert_tf.text.tokenizer import Tokenizer
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # The models are those of Keras 2, and so is tf.keras with this, where TensorFlow is not imported yet. Else it
 # would import Keras 3, too, which takes a second.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import math
 import re
@@ -17,7 +18,7 @@ LabelSequence = Sequence[Any] | np.ndarray
 Numbers = Sequence[float]
 Tags = Sequence[Sequence[str]]
 
-# Parts of entities as seqeval calls them, by the letters of IOB, IOBES, BILOU, BMES and BMEWO.
+# Parts of entities (begin, inside, end, single), by the letters of IOB, IOBES, BILOU, BMES and BMEWO.
 _PARTS = {**{part: part for part in "BIES"}, "L": "E", "U": "S", "M": "I", "W": "S"}
 _PART, _LABEL, _DASH = rf"(?P<part>[{''.join(_PARTS)}])", "(?P<label>.+)", r"(?:[^\w\s]|_)"
 
@@ -30,7 +31,7 @@ class TagScheme(NamedTuple):
     other: str = "S"  # part that any other tag is, of an entity of its own name
 
     def read_tag(self, tag: str) -> str:
-        """The tag as seqeval has it: O, or B-, I-, E- or S- and the label, of which "_" is none."""
+        """The tag in IOBES: O, or B-, I-, E- or S- and the label, of which "_" is none."""
         if tag.upper() == "O":
             return "O"
         found = self.tag and self.tag.fullmatch(tag)
@@ -129,33 +130,51 @@ def entity_scores(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, 
     Where no word is right to have an entity, f1 and recall are NaN, and so is precision where none is
     predicted.
     """
-    from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
-
-    both = [read_tags(sentences, scheme) for sentences in (right, predicted)]
-    precision, recall, score, _ = precision_recall_fscore_support(*both, average="micro", zero_division=0)
-    has_right, has_predicted = (any(tag != "O" for tags in sentences for tag in tags) for sentences in both)
+    counts = sum(entity_counts(right, predicted, scheme).values(), np.zeros(3, np.int64))
+    precision, recall, score = precision_recall_f1(counts)
     return {
-        "precision": float(precision) if has_right or has_predicted else math.nan,
-        "recall": float(recall) if has_right else math.nan,
-        "f1": float(score) if has_right else math.nan,
+        "precision": float(precision) if counts[1:].any() else math.nan,
+        "recall": float(recall) if counts[2] else math.nan,
+        "f1": float(score) if counts[2] else math.nan,
     }
+
+
+def entity_counts(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, np.ndarray]:
+    """By label, in order, the numbers of entities that are found, predicted, and right, int [3]."""
+    counts: dict[str, np.ndarray] = collections.defaultdict(lambda: np.zeros(3, np.int64))
+    for sentence in zip(right, predicted, strict=True):
+        of_right, of_predicted = (set(entity_spans(tags, scheme)) for tags in sentence)
+        for column, spans in enumerate((of_right & of_predicted, of_predicted, of_right)):
+            for label, *_ in spans:
+                counts[label][column] += 1
+    return dict(sorted(counts.items()))
+
+
+def precision_recall_f1(counts: np.ndarray) -> np.ndarray:
+    """Precision, recall and F1 of counts as of `entity_counts`, [..., 3] both; 0 where there is nothing."""
+    found, predicted, right = np.moveaxis(counts, -1, 0)
+    parts, wholes = (found, found, 2 * found), (predicted, right, predicted + right)
+    return np.stack([part / np.maximum(whole, 1) for part, whole in zip(parts, wholes, strict=True)], axis=-1)
 
 
 def entity_spans(tags: Sequence[str], scheme: TagScheme) -> list[tuple[str, int, int]]:
     """Entities of a sentence: label, first word, the one after the last.
 
+    An inner or last word without a beginning of its label before it begins an entity, as in conlleval.
+
     >>> entity_spans(["B-PER", "I-PER", "B-PER", "O", "I-LOC", "NOUN", "NOUN"], PREFIXES)
     [('PER', 0, 2), ('PER', 2, 3), ('LOC', 4, 5), ('NOUN', 5, 6), ('NOUN', 6, 7)]
     """
-    from seqeval.metrics.sequence_labeling import get_entities
-
-    (known,) = read_tags([tags], scheme)
-    return [(label, first, last + 1) for label, first, last in get_entities(known)]
-
-
-def read_tags(sentences: Tags, scheme: TagScheme) -> list[list[str]]:
-    """Tags of sentences as seqeval has them."""
-    return [list(map(scheme.read_tag, tags)) for tags in sentences]
+    spans: list[tuple[str, int, int]] = []
+    before = ("O", "")
+    for place, tag in enumerate(map(scheme.read_tag, tags)):
+        part, _, label = tag.partition("-")
+        if before in {("B", label), ("I", label)} and part in ("I", "E"):
+            spans[-1] = (*spans[-1][:2], place + 1)
+        elif part != "O":
+            spans.append((label, place, place + 1))
+        before = (part, label)
+    return spans
 
 
 BINS = 10  # of probabilities, of equal width

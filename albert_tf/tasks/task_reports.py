@@ -17,14 +17,16 @@ from albert_tf.tasks.metrics import (
     Tags,
     TagScheme,
     calibration,
+    entity_counts,
     entity_spans,
     precision_recall,
-    read_tags,
+    precision_recall_f1,
 )
 from albert_tf.tasks.squad_metrics import answers_score
 
 ERRORS = "errors"  # name of the table of errors
 WORST = 50  # rows in it
+REPORTED = ("precision", "recall", "f1-score", "support")  # of a label, in a `classification_report`
 
 # Columns that show what was answered, by their names.
 ShownInputs = Mapping[str, Sequence[Any] | np.ndarray]
@@ -128,8 +130,7 @@ def label_table(names: Sequence[str], right: Any, predicted: Any, numbers: Seque
 
 def table_of_labels(title: str, found: Iterable[tuple[str, Mapping[str, Any]]]) -> ReportTable:
     """The table of the entries of a `classification_report`."""
-    numbers = ("precision", "recall", "f1-score")
-    rows = [(name, *(float(row[x]) for x in numbers), int(row["support"])) for name, row in found]
+    rows = [(name, *(float(row[x]) for x in REPORTED[:3]), int(row["support"])) for name, row in found]
     return ReportTable(
         "labels", title, ("label", "precision", "recall", "f1", "support"), rows, is_brief=True
     )
@@ -332,13 +333,17 @@ def describe_tags(tags: Iterable[str], scheme: TagScheme) -> list[str]:
 
 def _entity_table(right: Tags, predicted: Tags, scheme: TagScheme) -> ReportTable:
     """Precision, recall, F1 and support of each kind of entity, as `entity_scores` counts them."""
-    from seqeval.metrics import classification_report
-
-    both = [read_tags(sentences, scheme) for sentences in (right, predicted)]
-    if all(tag == "O" for tags in both[0] + both[1] for tag in tags):  # seqeval fails without any
+    by_label = entity_counts(right, predicted, scheme)
+    counts = np.array([*by_label.values()]).reshape(-1, 3)
+    if not len(counts):
         return table_of_labels("Entities", [])
-    found = classification_report(*both, output_dict=True, zero_division=0)
-    return table_of_labels("Entities", found.items())
+    scores, support = precision_recall_f1(counts), counts[:, 2]
+    weighted = support @ scores / max(support.sum(), 1)
+    means = (precision_recall_f1(counts.sum(axis=0)), scores.mean(axis=0), weighted)
+    names = [*by_label, "micro avg", "macro avg", "weighted avg"]
+    rows = zip([*scores, *means], [*support, *[support.sum()] * 3], strict=True)
+    found = [dict(zip(REPORTED, (*row, number), strict=True)) for row, number in rows]
+    return table_of_labels("Entities", zip(names, found, strict=True))
 
 
 def _listed(words: Sequence[str], entities: set[tuple[str, int, int]]) -> str:

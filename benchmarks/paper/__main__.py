@@ -40,7 +40,7 @@ def main() -> None:
         "--tables", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS), help="experiments (all)"
     )
     parser.add_argument("--budget", default="quick", help="time for all of it, such as 4h, or quick (quick)")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="(0 1 2)")
+    parser.add_argument("--seeds", type=int, nargs="+", help="(0 1 2; quick: 0 1)")
     flags = smoke.read_flags(
         parser, text=smoke.text, glue=smoke.glue, output=smoke.folder, tables=["masks"], seeds=[0, 1]
     )
@@ -50,7 +50,8 @@ def main() -> None:
         parser.error(str(error))
     scale = SMOKE if flags.smoke else QUICK if seconds is None else Scale()
     logging.set_verbosity(logging.WARNING)
-    laboratory = Laboratory(flags.output, flags.text, flags.glue, flags.tables, flags.seeds, scale, seconds)
+    seeds = flags.seeds or ([0, 1] if seconds is None else [0, 1, 2])
+    laboratory = Laboratory(flags.output, flags.text, flags.glue, flags.tables, seeds, scale, seconds)
     laboratory.train()
     blocks = blocks_of(flags.tables, laboratory.results, laboratory.plan.scale._asdict())
     write_report(flags.output, TITLE, blocks)

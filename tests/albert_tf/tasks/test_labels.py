@@ -101,7 +101,9 @@ def test_spans_are_the_entities_that_are_counted(parts):
     random = np.random.default_rng(0)
     for _ in range(100):
         one, other = ([str(tag) for tag in random.choice(tags, 3)] for _ in range(2))
-        spans = [set(entity_spans(sentence, PREFIXES)) for sentence in (one, other)]
+        found = [entity_spans(sentence, PREFIXES) for sentence in (one, other)]
+        assert found == [[(x, a, b + 1) for x, a, b in get_entities(tags)] for tags in (one, other)]
+        spans = list(map(set, found))
         expected = len(spans[0] & spans[1]) / max(len(spans[1]), 1)
         assert scored([one], [other])["precision"] == pytest.approx(expected)
 

@@ -149,6 +149,9 @@ def test_kinds_of_entities():
         for row in tables["confusion"].rows
     }
     assert grid["B-LOC"]["B-ORG"] == 1 and grid["B-PER"] == {**dict.fromkeys(grid, 0), "B-PER": 1, "O": 1}
+    none_right = [["O"]], [["B-LOC"]]
+    found = tag_report([["a"]], *none_right, [np.float32([1])], {"where": ["a:1"]}, PREFIXES)
+    check_labels(by_name(found)["labels"], entity_report(*none_right, output_dict=True, zero_division=0))
     nothing = tag_report([["a"]], [["O"]], [["O"]], [np.float32([1])], {"where": ["a:1"]}, PREFIXES)
     assert by_name(nothing)["labels"].rows == [] and nothing.figures == {"ece": 0}
     assert "undefined" in nothing.notes[0]

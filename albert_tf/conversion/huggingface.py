@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from absl import logging
 from safetensors import SafetensorError, safe_open
 
 from albert_tf.config import AlbertConfig
@@ -123,6 +124,7 @@ HUGGING_FACE_VOCABULARY = "spiece.model"
 _WITHOUT_POOLER = ("ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
 _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
 
+_POOLING = "1_Pooling/config.json"  # of sentence-transformers
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 _PROJECTION = f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in"
@@ -137,6 +139,7 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Forei
       InputError: the config describes another network, or one that this package does not have.
     """
     folder = path if path.is_dir() else path.parent
+    _warn_of_pooling(folder / _POOLING)
     tensors = open_safetensors(_weights(path))
     config = config or find_only(folder, HUGGING_FACE_CONFIG)
     values, shape = read_local_json(config), AlbertConfig.from_json_file(config)
@@ -179,6 +182,18 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Forei
         is_ignored=ignored.__contains__,
         optional=_POOLER if model_kind(task) in _WITHOUT_POOLER else (),
     )
+
+
+def _warn_of_pooling(file: Path) -> None:
+    """Says how sentence-transformers pools where it is not by the mean, which is what embeddings are here."""
+    if file.is_file():
+        values = read_local_json(file)
+        modes = [name.removeprefix("pooling_mode_") for name, value in values.items() if value is True]
+        if "cls_token" in modes:
+            logging.warning('%s pools the first token: pass pooling="first" to "feature-extraction"', file)
+        elif "mean_tokens" not in modes:
+            found = ", ".join(modes) or "nothing"
+            logging.warning("%s pools by %s: here are mean and first alone", file, found)
 
 
 def _newer(name: str) -> str:

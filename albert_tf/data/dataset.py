@@ -62,8 +62,8 @@ def pretraining_dataset(
     batch_size: int = 32,
     seq_length: int = ExampleSettings.seq_length,
     *,
-    lowercase: bool = True,
-    strip_accents: bool = True,
+    lowercase: bool | None = None,
+    strip_accents: bool | None = None,
     seed: int = 0,
     shuffle: bool = True,
     repeat: bool = True,
@@ -87,8 +87,8 @@ def pretraining_dataset(
       vocabulary: path of the vocabulary, as `Tokenizer` takes it.
       batch_size: examples in a batch of this input pipeline, B.
       seq_length: tokens in an example, S (512).
-      lowercase: True to fold case; as the vocabulary was trained.
-      strip_accents: True to remove accents; as the vocabulary was trained.
+      lowercase: True to fold case; None: as the vocabulary was trained.
+      strip_accents: True to remove accents; None: as the vocabulary was trained.
       seed: seed of everything random.
       shuffle: False to keep the order of the text.
       repeat: False to end after one epoch. The last batch is then filled up with rows whose mask and weights

@@ -131,7 +131,9 @@ def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = N
         config = json_object(task.read_bytes(), task)
     if features is not None or config is None:
         what = "answers" if features is None else "embeds texts"
-        raise InputError(f"{folder} has no signature that {what}: name the folder hub/serving of an export")
+        embeds = FeatureExtraction.signature in outputs
+        remedy = 'ask for "feature-extraction"' if embeds else "name the folder hub/serving of an export"
+        raise InputError(f"{folder} has no signature that {what}: {remedy}")
     kind = create_task(config)
     has_limit = isinstance(kind, MaskedWords | QuestionAnswering)
     max_top_k = outputs[kind.signature]["scores"].shape[-1] if has_limit else None

@@ -27,4 +27,5 @@ def create_task(config: TaskConfig) -> Task:
     for kind in _KINDS:
         if kind.model == config.get("model"):
             return kind(config)
-    raise InputError(f"a model of the kind {config.get('model')!r} has no head that answers")
+    what = f"a model of the kind {config.get('model')!r} has no head that answers"
+    raise InputError(f'{what}: fine-tune it, or ask `pipeline` for "feature-extraction"')

@@ -82,8 +82,10 @@ class Tokenizer(keras.layers.Layer):
     Args:
       model_file: path of the vocabulary: a SentencePiece model, such as `albert-tf vocab` writes; a
         `vocab.txt` (WordPiece); or the folder of a `vocab.json` and a `merges.txt` (byte-level BPE).
-      lowercase: True to fold case. False for cased vocabularies.
-      strip_accents: True to remove accents. False for languages where accents tell words apart.
+      lowercase: True to fold case, False for cased vocabularies. None: as the `tokenizer.json` beside the
+        vocabulary says, or True without one.
+      strip_accents: True to remove accents, False for languages where accents tell words apart. None: as of
+        `lowercase`.
       **kwargs: arguments of `keras.layers.Layer`, such as `name`.
     Raises:
       FileNotFoundError: the file does not exist.
@@ -103,13 +105,17 @@ class Tokenizer(keras.layers.Layer):
     """
 
     def __init__(
-        self, model_file: str | os.PathLike, lowercase: bool = True, strip_accents: bool = True, **kwargs: Any
+        self,
+        model_file: str | os.PathLike,
+        lowercase: bool | None = None,
+        strip_accents: bool | None = None,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         path = os.fspath(check_path(model_file, "model_file"))
-        settings = {"lowercase": lowercase, "strip_accents": strip_accents}
+        self.tokenize = open_tokenizer(path, lowercase=lowercase, strip_accents=strip_accents)
+        settings = {name: getattr(self.tokenize, name) for name in ("lowercase", "strip_accents")}
         self._arguments = {"model_file": path, **settings}
-        self.tokenize = open_tokenizer(model_file, **settings)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -129,7 +135,10 @@ class Tokenizer(keras.layers.Layer):
     def __call__(self, text: Any, *args: Any, **kwargs: Any) -> tf.RaggedTensor:
         """The token ids of each text; an InputError where something is not a text."""
         # Looked at before Keras converts it, whose errors do not say which text it is.
-        return super().__call__(text_tensor(text, "text"), *args, **kwargs)
+        texts = text_tensor(text, "text")
+        if texts.shape.rank == 0:
+            raise InputError(f"text={shorten(text)} is a single text: give a list, [text]")
+        return super().__call__(texts, *args, **kwargs)
 
     def call(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Tokenises each text. Call the layer itself: `tokenizer(text)`.

@@ -73,7 +73,7 @@ def write_settings_beside(vocabulary: PathLike, values: Mapping[str, bool]) -> N
 
 
 def resolve_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
-    """The settings of a vocabulary's tokenizer: as asked for, else as it remembers, else the defaults.
+    """The settings of a vocabulary's tokenizer: as asked for, else (None) as it remembers, else the defaults.
 
     `lowercase` and `strip_accents` mean nothing to byte-level BPE, which ignores them.
 
@@ -81,7 +81,7 @@ def resolve_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | Non
     """
     kind = SENTENCEPIECE if vocabulary is None else read_tokenizer_kind(vocabulary)
     unused = UNCHANGED if kind == BYTE_LEVEL_BPE else {}
-    asked = {name: value for name, value in (asked or {}).items() if name not in unused}
+    asked = {name: x for name, x in (asked or {}).items() if x is not None and name not in unused}
     wanted = check_tokenizer_settings({TOKENIZER_KIND: kind, **asked})
     if vocabulary is None or (found := _remembered(vocabulary)) is None:
         return wanted

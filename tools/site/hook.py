@@ -21,6 +21,11 @@ _WORD = re.compile(r"^(\w+) {2,}(.*(?:\n {4,}.*)*)", re.MULTILINE)
 # A link to a notebook, without its ending.
 _NOTEBOOK = re.compile(r"\]\(([^)\s]+)\.ipynb\)")
 
+# A cell of a table, code in it that is too long for a column, and where that may break.
+_CELL = re.compile(r"<t[dh].*?</t[dh]>", re.DOTALL)
+_LONG_CODE = re.compile(r"<code>([^<]{30,})</code>")
+_MARK = re.compile(r"::|[/.,_=(]")
+
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "*.md",
@@ -55,6 +60,15 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if page.file.src_uri == "docs/reference/words.md":
         markdown += words()
     return _NOTEBOOK.sub(r"](\1.md)", markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Lets long names of code break in cells of tables, at marks alone."""
+    return _CELL.sub(lambda cell: _LONG_CODE.sub(_breakable, cell[0]), html)
+
+
+def _breakable(code: re.Match[str]) -> str:
+    return f'<code class="long">{_MARK.sub(lambda mark: f"{mark[0]}<wbr>", code[1])}</code>'
 
 
 def words() -> str:

@@ -115,7 +115,7 @@ def test_what_older_files_repeat(hf_folder, tmp_path):
         return values
 
     rewrite(hf_folder, repeat)
-    done = convert("huggingface", "run", hf_folder, tmp_path / "run")
+    done = convert("huggingface", "run", folder, tmp_path / "run")
     assert done.unread == [
         "albert.embeddings.position_ids",
         "predictions.decoder.bias",
@@ -269,6 +269,24 @@ def test_keys_of_config_json(caplog):
     others = {"sharing": "all", "pooler": "relu", "num_hidden_groups": 3, "embedding_size": 8, "dim": 5}
     assert albert_tf.AlbertConfig.from_dict({**bert, **others, "rotary": True, "_private": 1}) == config
     assert all(name in caplog.text for name in [*others, "rotary"]) and "_private" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("modes", "warning"),
+    [
+        ({"cls_token": False, "mean_tokens": True}, None),
+        ({"cls_token": True, "mean_tokens": False}, 'pooling="first"'),
+        ({"max_tokens": True}, "pools by max_tokens"),
+    ],
+)
+def test_another_pooling_of_sentence_transformers_is_told(hf_folder, tmp_path, caplog, modes, warning):
+    """Embeddings are means here, which would be other ones without a word."""
+    values = {"word_embedding_dimension": 8, **{f"pooling_mode_{name}": x for name, x in modes.items()}}
+    (hf_folder / "1_Pooling").mkdir()
+    (hf_folder / "1_Pooling/config.json").write_text(json.dumps(values))
+    convert("huggingface", "run", hf_folder, tmp_path / "run")
+    found = [message for message in caplog.messages if "1_Pooling" in message]
+    assert (warning is None and not found) or (len(found) == 1 and warning in found[0])
 
 
 def test_roberta_positions_begin_behind_padding():

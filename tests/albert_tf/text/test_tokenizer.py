@@ -89,6 +89,11 @@ def test_config_round_trip(tiny_vocabulary):
     )
 
 
+def test_a_single_text_is_refused(tiny_tokenizer):
+    with pytest.raises(InputError, match=r"text='Buy now!' is a single text: give a list"):
+        tiny_tokenizer("Buy now!")
+
+
 def test_saved_model_outlives_the_file(tiny_vocabulary, tmp_path):
     model_file = shutil.copy(tiny_vocabulary, tmp_path / "spiece.model")
     text = keras.Input([], dtype=tf.string)

@@ -54,11 +54,16 @@ def test_remembers_how_text_was_normalised(tmp_path):
     assert resolve_settings(path) == cased
     message = r"lowercase=True contradicts lowercase=False in .*m\.tokenizer\.json"
     with pytest.raises(ValueError, match=message):
-        Tokenizer(path)
+        Tokenizer(path, lowercase=True)
     with pytest.raises(ValueError, match=message):
-        pretraining_dataset(tmp_path / "text.txt", path, strip_accents=False)
+        pretraining_dataset(tmp_path / "text.txt", path, lowercase=True)
     pieces = SentencePieceVocabulary.from_file(path).pieces
-    assert "".join(pieces[token] for token in Tokenizer(path, **cased)(["Élan"]).to_list()[0]) == "▁Élan"
+    read = Tokenizer(path)
+    for tokenizer in (Tokenizer(path, **cased), read, Tokenizer.from_config(read.get_config())):
+        assert "".join(pieces[token] for token in tokenizer(["Élan"]).to_list()[0]) == "▁Élan"
+        assert tokenizer.get_config().items() >= cased.items()
+    batch = next(iter(pretraining_dataset(tmp_path / "text.txt", path, 2, 16)))
+    assert batch["input_word_ids"].shape == (2, 16)
 
 
 @pytest.mark.parametrize(("kind", "name"), [("sentencepiece", "m.model"), ("wordpiece", "vocab.txt")])

@@ -115,7 +115,7 @@ def test_what_older_files_repeat(hf_folder, tmp_path):
         return values
 
     rewrite(hf_folder, repeat)
-    done = convert("huggingface", "run", folder, tmp_path / "run")
+    done = convert("huggingface", "run", hf_folder, tmp_path / "run")
     assert done.unread == [
         "albert.embeddings.position_ids",
         "predictions.decoder.bias",

@@ -68,6 +68,8 @@ def write_sandbox(folder: Path, vocabulary: Path) -> None:
     columns = {"text": "review", "label": "verdict"}
     task = {"task": "classification", "labels": ["bad", "good"], "seq_length": 32, "columns": columns}
     albert_tf.save(classifier, folder / "sentiment", vocabulary=vocabulary, task=task)
+    classifier = albert_tf.AlbertClassifier(bert, num_labels=2)
+    albert_tf.save(classifier, folder / "bert-sentiment", vocabulary=vocabulary, task=task)
     export(folder / "run", folder / "demo-output" / "hub", check=False)
     shutil.copytree(folder / "run", folder / "demo-output" / "run")
     shutil.copytree(folder / "demo-output" / "hub" / "encoder", folder / "albert_en_base_3")

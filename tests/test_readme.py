@@ -65,7 +65,7 @@ SMALL = {
     "pretrain": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
     "compress": "--embedding_size 16",
     "distill --teacher bert": "--batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
-    "distill --task classification --teacher sentiment": "--epochs 2 --batch_size 8 --seq_length 32",
+    "distill --task classification --teacher bert-sentiment": "--epochs 2 --batch_size 8 --seq_length 32",
     "distill --teacher teacher": "--epochs 2 --batch_size 8 --seq_length 32",
     "distill": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
     "finetune": "--epochs 2 --batch_size 8 --seq_length 32",

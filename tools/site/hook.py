@@ -24,6 +24,7 @@ _NOTEBOOK = re.compile(r"\]\(([^)\s]+)\.ipynb\)")
 # A cell of a table, code in it that is too long for a column, and where that may break.
 _CELL = re.compile(r"<t[dh].*?</t[dh]>", re.DOTALL)
 _LONG_CODE = re.compile(r"<code>([^<]{30,})</code>")
+_FLAG = re.compile(r"(<code>|<code class=.long.>| )(--\w+)(?=[^<>]*<(?:/code|wbr)>)")
 _MARK = re.compile(r"::|[/.,_=(]")
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,12 @@ PAGES = (
     "benchmarks/**/README.md",
     "benchmarks/results/*.md",
 )
-FILES = ("docs/pictures/*.png", "examples/several_hosts/*.*", "examples/serving/c/*.c")  # that pages link to
+FILES = (
+    "docs/pictures/*.png",
+    "examples/several_hosts/*.*",
+    "examples/serving/*.py",
+    "examples/serving/c/*.c",
+)  # that pages link to
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -63,8 +69,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lets long names of code break in cells of tables, at marks alone."""
-    return _CELL.sub(lambda cell: _LONG_CODE.sub(_breakable, cell[0]), html)
+    """Lets long names of code break in cells of tables, at marks alone, and flags nowhere."""
+    html = _CELL.sub(lambda cell: _LONG_CODE.sub(_breakable, cell[0]), html)
+    return _FLAG.sub(r'\1<span class="flag">\2</span>', html)
 
 
 def _breakable(code: re.Match[str]) -> str:

@@ -5,8 +5,8 @@
 Trains small networks of each variant of each experiment with several seeds, asks them for masked words and
 both sentence tasks on held-out text, fine-tunes them on parts of SST-2, MRPC and RTE, and writes a report:
 tables, plots, and for each claim of the articles a verdict by a rule that was fixed beforehand (verdicts.py).
-`--budget quick` only shows that all of it runs. Started again, it goes on where it stopped; `results.jsonl`
-in the output folder is enough for that.
+`--budget quick` only shows that all of it runs, with two seeds and SST-2 alone. Started again, it goes on
+where it stopped; `results.jsonl` in the output folder is enough for that.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import albert_tf
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 Text = Literal["all", "part", "static"]  # part: one file of PARTS; static: the same part, masked beforehand
 PARTS = 16
+TASKS = ("SST-2", "MRPC", "RTE")
 
 
 class Scale(NamedTuple):
@@ -30,6 +31,7 @@ class Scale(NamedTuple):
       batch_size: examples a step.
       examples: of each task at most, for fine-tuning.
       epochs: of fine-tuning.
+      tasks: that are fine-tuned.
       timed_layers: of the networks whose speed is measured.
     """
 
@@ -40,11 +42,19 @@ class Scale(NamedTuple):
     batch_size: int = 32
     examples: int = 1500
     epochs: int = 3
+    tasks: Sequence[str] = TASKS
     timed_layers: int = 24
 
 
 QUICK = Scale(
-    hidden_size=64, vocab_size=2000, steps=30, batch_size=16, examples=160, epochs=1, timed_layers=2
+    hidden_size=64,
+    vocab_size=2000,
+    steps=30,
+    batch_size=16,
+    examples=160,
+    epochs=1,
+    tasks=("SST-2",),
+    timed_layers=2,
 )
 SEQ_LENGTH = 64
 # Small networks learn sooner from single words, more of them, and from embeddings that begin with counts.
@@ -170,7 +180,6 @@ TIMED: Mapping[str, tuple[str, int]] = {
 }
 
 # Metrics: their titles, and whether the lower value is the better one.
-TASKS = ("SST-2", "MRPC", "RTE")
 METRICS: Mapping[str, tuple[str, bool]] = {
     "mlm_loss": ("masked words, nats", True),
     "mlm_accuracy": ("masked words", False),

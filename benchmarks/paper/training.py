@@ -192,9 +192,10 @@ class Laboratory:
         metrics: dict[str, float] = {}
         for asked in ("sop", "nsp"):
             metrics |= self._asked(run, asked)
-        for task in TASKS:
+        tasks = self.plan.scale.tasks
+        for task in tasks:
             metrics[task] = self._fine_tuned(run, task, seed)
-        metrics["tasks"] = statistics.mean(metrics[task] for task in TASKS)
+        metrics["tasks"] = statistics.mean(metrics[task] for task in tasks)
         metrics["parameters"] = albert_tf.parameter_count(RunDirectory(run).config)["total"]
         metrics["steps"] = self.plan.steps_of(name)
         keras.backend.clear_session()

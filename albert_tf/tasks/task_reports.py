@@ -125,12 +125,13 @@ def label_table(names: Sequence[str], right: Any, predicted: Any, numbers: Seque
     found = classification_report(right, predicted, labels=numbers, output_dict=True, zero_division=0)
     found.pop("accuracy", None)  # whose row has no more; labels are called by their numbers here
     averages = [*found][len(names) :]
-    return table_of_labels("Labels", zip([*names, *averages], found.values(), strict=True))
+    scores = [[entry[name] for name in REPORTED] for entry in found.values()]
+    return table_of_labels("Labels", zip([*names, *averages], scores, strict=True))
 
 
-def table_of_labels(title: str, found: Iterable[tuple[str, Mapping[str, Any]]]) -> ReportTable:
-    """The table of the entries of a `classification_report`."""
-    rows = [(name, *(float(row[x]) for x in REPORTED[:3]), int(row["support"])) for name, row in found]
+def table_of_labels(title: str, found: Iterable[tuple[str, Sequence[float]]]) -> ReportTable:
+    """The table of names with their precision, recall, F1 and support."""
+    rows = [(name, *map(float, scores), int(support)) for name, (*scores, support) in found]
     return ReportTable(
         "labels", title, ("label", "precision", "recall", "f1", "support"), rows, is_brief=True
     )
@@ -341,9 +342,9 @@ def _entity_table(right: Tags, predicted: Tags, scheme: TagScheme) -> ReportTabl
     weighted = support @ scores / max(support.sum(), 1)
     means = (precision_recall_f1(counts.sum(axis=0)), scores.mean(axis=0), weighted)
     names = [*by_label, "micro avg", "macro avg", "weighted avg"]
-    rows = zip([*scores, *means], [*support, *[support.sum()] * 3], strict=True)
-    found = [dict(zip(REPORTED, (*row, number), strict=True)) for row, number in rows]
-    return table_of_labels("Entities", zip(names, found, strict=True))
+    supports = [*support, *[support.sum()] * 3]
+    rows = ([*row, number] for row, number in zip([*scores, *means], supports, strict=True))
+    return table_of_labels("Entities", zip(names, rows, strict=True))
 
 
 def _listed(words: Sequence[str], entities: set[tuple[str, int, int]]) -> str:

@@ -85,9 +85,10 @@ def counts() -> Table:
 
 
 def figures(experiment: Experiment, results: Results) -> Table:
-    """Of each variant the mean of the seeds and their range."""
+    """Of each variant the mean of the seeds and their range, beside what an article printed."""
     rows = []
-    for name in experiment.variants:
+    article, *published = experiment.published
+    for name, printed in zip(experiment.variants, published, strict=True):
         lines = [line for (variant, _), line in sorted(results.items()) if variant == name]
         cells = [name]
         if name in VARIANTS:
@@ -95,9 +96,9 @@ def figures(experiment: Experiment, results: Results) -> Table:
         for metric in experiment.metrics:
             values = [line[metric] for line in lines if metric in line]
             cells.append(spread(values, metric) if values else "–")
-        rows.append(cells)
+        rows.append([*cells, printed or "–"])
     sizes = ["parameters", "steps"] if experiment.variants[0] in VARIANTS else []
-    return Table(["", *sizes, *(METRICS[metric][0] for metric in experiment.metrics)], rows)
+    return Table(["", *sizes, *(METRICS[metric][0] for metric in experiment.metrics), article], rows)
 
 
 def spread(values: Sequence[float], metric: str) -> str:
@@ -118,15 +119,14 @@ def claims(stated: Sequence[Claim], results: Results) -> Table:
             if math.isfinite(verdict.low):
                 between = f"{scale * verdict.low:+.3g} to {scale * verdict.high:+.3g}{unit}"
             sides = f"{claim.better} against {claim.worse if isinstance(claim.worse, str) else 'chance'}"
-            rows.append(
-                [claim.sentence, claim.source, sides, METRICS[metric][0], by_seed, between, verdict.word]
-            )
-    titles = ["claim", "source", "compared", "by", "better by, each seed", "95 % interval", "verdict"]
-    return Table(titles, rows)
+            stated_as = f"{claim.sentence} ({claim.source})" if metric == claim.metrics[0] else ""
+            rows.append([stated_as, sides, METRICS[metric][0], by_seed, between, verdict.word])
+    return Table(["claim", "compared", "by", "better by, each seed", "95 % interval", "verdict"], rows)
 
 
 def pictures(table: str, experiment: Experiment, results: Results) -> list[Picture]:
     """Points of the seeds and their means, a panel for each metric."""
+    import matplotlib
     from matplotlib.figure import Figure
 
     metrics = [
@@ -152,7 +152,8 @@ def pictures(table: str, experiment: Experiment, results: Results) -> list[Pictu
     axes[0].set_yticks(range(len(experiment.variants)), experiment.variants)
     axes[0].invert_yaxis()
     content = io.BytesIO()
-    figure.savefig(content, format="svg", metadata={"Date": None})
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": table}):  # text remains text
+        figure.savefig(content, format="svg", metadata={"Date": None})
     shows = f"{experiment.title}: a point for each seed, and a line at their mean"
     return [Picture(f"{table}.svg", shows, content.getvalue())]
 

@@ -55,7 +55,7 @@ def _piece_count(path: Path) -> int:
     kind = read_tokenizer_kind(path)
     content, *_ = read_vocabulary(path, kind).values()
     if kind == WORDPIECE:
-        return len(lines_of_vocabulary(content))
+        return len(lines_of_vocabulary(content, str(path)))
     if kind == BYTE_LEVEL_BPE:
         return len(json_object(content, path))
     processor = sentencepiece.SentencePieceProcessor()

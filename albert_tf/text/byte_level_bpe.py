@@ -64,7 +64,7 @@ class BytePairVocabulary(Vocabulary):
     def _read(self) -> list[str]:
         try:
             ids = _ids(self.files[BPE_VOCABULARY_FILE])
-            lines = lines_of_vocabulary(self.files[BPE_MERGES_FILE])
+            lines = lines_of_vocabulary(self.files[BPE_MERGES_FILE], BPE_MERGES_FILE)
             pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
             joined = [(ids[a], ids[b], ids[a + b]) for a, b in pairs]
             self.byte_ids = np.array([ids[character] for character in byte_characters()], np.int32)  # [256]

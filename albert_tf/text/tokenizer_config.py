@@ -133,7 +133,7 @@ def fingerprint_of(files: Mapping[str, bytes]) -> str:
     return hashlib.sha256(b"".join(files.values())).hexdigest()
 
 
-def lines_of_vocabulary(content: bytes) -> list[str]:
+def lines_of_vocabulary(content: bytes, name: str) -> list[str]:
     """The lines of a vocabulary's file; UnicodeDecodeError if it is not UTF-8, InputError if it has a mark.
 
     They end as Python's universal newlines do, and not at other separators, which multilingual vocabularies
@@ -141,7 +141,7 @@ def lines_of_vocabulary(content: bytes) -> list[str]:
     """
     text = content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     if text.startswith("\ufeff"):
-        raise InputError("the vocabulary's file begins with a byte order mark, U+FEFF: save it without")
+        raise InputError(f"{name} begins with a byte order mark, U+FEFF: save it without")
     return text.removesuffix("\n").split("\n")
 
 

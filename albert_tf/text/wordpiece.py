@@ -76,7 +76,7 @@ class WordPieceVocabulary(Vocabulary):
 
     def _read(self) -> list[str]:
         try:
-            pieces = lines_of_vocabulary(self.files[WORDPIECE_FILE])
+            pieces = lines_of_vocabulary(self.files[WORDPIECE_FILE], self.name)
         except UnicodeDecodeError as error:
             raise InputError(f"{self.name} is not UTF-8 (byte {error.start})") from error
         lines = dict[str, int]()

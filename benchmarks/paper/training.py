@@ -220,7 +220,7 @@ class Laboratory:
         files = "train-*" if variant.text == "all" else f"train-00000-of-{PARTS:05d}*"
         flags = {
             "config": config, "output": run, "train": folder / files,
-            "vocabulary": self.vocabulary,
+            "eval": self.output / "documents/eval-*", "vocabulary": self.vocabulary,
             "steps": steps, "warmup_steps": max(1, steps // 10), "seed": seed, "batch_size": scale.batch_size,
             "eval_every": 0, "checkpoint_every": 0, **FLAGS, **variant.flags, **flags,
         }  # fmt: skip

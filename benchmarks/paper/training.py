@@ -6,10 +6,13 @@ that was cut short goes on after the last of them.
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import functools
 import gc
 import json
+import multiprocessing
+import os
 import shutil
 import statistics
 import time
@@ -19,6 +22,7 @@ from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
+from absl import logging
 
 import albert_tf
 from albert_tf import cli
@@ -114,9 +118,7 @@ class Laboratory:
         """The plan that the results were begun with, and its lines."""
         if not self.file.exists():
             return None
-        stored, *lines = read_lines(self.file)
-        for line in lines:
-            self.results[line.pop("variant"), line.pop("seed")] = line
+        stored = self._read_results()
         if stored["text"] != (names := self._names_of_text()):
             raise SystemExit(
                 f"{self.file} is of the text {stored['text']}, not of {names}: name another --output"
@@ -124,6 +126,13 @@ class Laboratory:
         plan = Plan(Scale(**stored["scale"]), stored["paces"])
         self._prepare(plan.scale)
         return plan
+
+    def _read_results(self) -> dict[str, Any]:
+        """Reads what is known; returns the first line."""
+        stored, *lines = read_lines(self.file)
+        for line in lines:
+            self.results[line.pop("variant"), line.pop("seed")] = line
+        return stored
 
     def _new_plan(self, scale: Scale) -> Plan:
         """A plan, by the measured time of steps."""
@@ -161,17 +170,36 @@ class Laboratory:
         return {name: statistics.median(seconds) for name, seconds in found.items()}
 
     def train(self) -> None:
-        """Trains and measures what is not known yet; variants take turns."""
-        work: list[tuple[str, Callable[[str, int], dict[str, float]]]]
-        work = [(name, self._measure) for name in self.variants] + [(name, self._time) for name in self.timed]
+        """Trains and measures what is not known yet, seeds side by side; then measures speed alone.
+
+        Networks so small keep one core busy. So each seed has a process and its share of the cores, but all
+        have one process on a GPU.
+        """
+        cores = os.cpu_count() or 1
+        processes = 1 if tf.config.list_physical_devices("GPU") else min(cores, len(self.seeds))
+        if processes == 1:
+            for seed in self.seeds:
+                self._work(self.variants, self._measure, seed)
+        else:
+            context = multiprocessing.get_context("spawn")
+            with concurrent.futures.ProcessPoolExecutor(
+                processes, context, initializer=_begin_process, initargs=(cores // processes,)
+            ) as pool:
+                work = functools.partial(self._work, self.variants, self._measure)
+                list(pool.map(work, self.seeds))
+            self._read_results()
         for seed in self.seeds:
-            for name, measure in work:
-                if (name, seed) not in self.results:
-                    started = time.monotonic()
-                    metrics = measure(name, seed)
-                    self.results[name, seed] = metrics
-                    took = {"took": round(time.monotonic() - started, 1)}
-                    self._add({"variant": name, "seed": seed, **metrics, **took})
+            self._work(self.timed, self._time, seed)
+
+    def _work(self, names: Sequence[str], measure: Callable[[str, int], dict[str, float]], seed: int) -> None:
+        """Adds the lines of a seed that are not known yet; variants take turns."""
+        for name in names:
+            if (name, seed) not in self.results:
+                started = time.monotonic()
+                metrics = measure(name, seed)
+                self.results[name, seed] = metrics
+                took = {"took": round(time.monotonic() - started, 1)}
+                self._add({"variant": name, "seed": seed, **metrics, **took})
 
     def _add(self, line: dict[str, Any]) -> None:
         with self.file.open("a", encoding="utf-8") as file:
@@ -308,6 +336,12 @@ class Laboratory:
         if accuracy is None:
             raise InputError(f"{settings.output} has no accuracy")
         return accuracy
+
+
+def _begin_process(threads: int) -> None:
+    """Settings of a process that trains beside others."""
+    logging.set_verbosity(logging.WARNING)
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
 
 
 def command(name: str, flags: dict[str, Any], *words: str) -> None:

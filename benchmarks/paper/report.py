@@ -119,7 +119,7 @@ def claims(stated: Sequence[Claim], results: Results) -> Table:
             if math.isfinite(verdict.low):
                 between = f"{scale * verdict.low:+.3g} to {scale * verdict.high:+.3g}{unit}"
             sides = f"{claim.better} against {claim.worse if isinstance(claim.worse, str) else 'chance'}"
-            stated_as = f"{claim.sentence} ({claim.source})" if metric == claim.metrics[0] else ""
+            stated_as = f"{claim.sentence} – {claim.source}" if metric == claim.metrics[0] else ""
             rows.append([stated_as, sides, METRICS[metric][0], by_seed, between, verdict.word])
     return Table(["claim", "compared", "by", "better by, each seed", "95 % interval", "verdict"], rows)
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from scipy import stats
@@ -19,14 +20,17 @@ from benchmarks.paper.experiments import (
     Scale,
     variants_of,
 )
-from benchmarks.paper.report import blocks_of, counts, markdown, page, write_report
+from benchmarks.paper.report import blocks_of, claims, counts, figures, markdown, page, write_report
 from benchmarks.paper.verdicts import AGREES, DISAGREES, UNDECIDED, interval, judge, verdict_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_experiments_name_variants_and_metrics_that_exist():
     used = {name for experiment in EXPERIMENTS.values() for name in experiment.variants}
     assert used == {*VARIANTS, *TIMED}
     for experiment in EXPERIMENTS.values():
+        assert len(experiment.published) == 1 + len(experiment.variants), experiment.title
         for claim in experiment.claims:
             assert {claim.better, claim.worse} <= {*experiment.variants, CHANCE}, claim
             assert {*claim.metrics} <= {*METRICS} and {*experiment.metrics} <= {*METRICS}
@@ -39,6 +43,19 @@ def test_variants_have_configs_of_what_they_are_called():
     assert (widths, depths) == ((64, 128, 256), [1, 2, 4, 8, 1])
     assert sizes["bert"].sharing == "none" and sizes["2 L, two groups"].num_hidden_groups == 2
     assert sizes["base"].hidden_dropout_prob == 0 < sizes["dropout"].hidden_dropout_prob
+
+
+def test_the_page_has_the_tables_of_the_recorded_results():
+    _, *lines = training.read_lines(ROOT / "benchmarks/paper/results.jsonl")
+    results = {(line.pop("variant"), line.pop("seed")): line for line in lines}
+    assert results.keys() == {(name, seed) for name in (*VARIANTS, *TIMED) for seed in range(3)}
+    text = (ROOT / "docs/explanation/paper.md").read_text("utf-8")
+    for name, experiment in EXPERIMENTS.items():
+        for table in (figures(experiment, results), claims(experiment.claims, results)):
+            assert markdown([table]) in text, name
+        (picture,) = re.findall(rf"\.\./(pictures/paper/{name}\.svg)", text)
+        assert (ROOT / "docs" / picture).read_bytes().startswith(b"<?xml")
+    assert markdown([counts()]) in text
 
 
 def test_teachers_come_before_their_students():

@@ -24,9 +24,11 @@ def pytest_configure() -> None:
 
     That is while TensorFlow has not started yet. It optimises no graphs, which takes longer than to run them;
     it does for slow tests of exported modules, and in the processes that tests start. The environment is for
-    these. Who runs the tests in the background may have them ignore Ctrl-C, which some of them send.
+    these. Who runs the tests in the background, or with nohup, may have them ignore Ctrl-C and SIGHUP, which
+    some of them send.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # As absl.app sets it for commands, unless somebody has: saving a SavedModel sets it, and sets it back.
     flags.FLAGS.set_default("verbosity", 0)
     os.environ.update(NVIDIA_TF32_OVERRIDE="0", TF_FORCE_GPU_ALLOW_GROWTH="true")

@@ -38,6 +38,7 @@ PAGES = (
 )
 FILES = (
     "docs/pictures/*.png",
+    "docs/pictures/paper/*.svg",
     "examples/several_hosts/*.*",
     "examples/serving/*.py",
     "examples/serving/c/*.c",

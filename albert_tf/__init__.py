@@ -17,7 +17,7 @@ token         an entry of the vocabulary ("piece" in SentencePiece); an ordinary
 part          a slice of a document or a line that is too long to be read at once
 chunk         consecutive sentences of a document that make one example, as one segment or a pair
 span          1 to max_ngram whole words, which are masked together or not at all
-split         of a corpus: what a run trains on, or holds out
+split         a part of a corpus: the text that a run trains on, or the text that it holds out
 shard         one of the TFRecord files of a prepared corpus
 """
 
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 __version__ = "1.0.0"
 
-# The models are those of Keras 2, and so is tf.keras with this, where TensorFlow is not imported yet. Else it
-# would import Keras 3, too, which takes a second.
+# The models use Keras 2. With this variable tf.keras is Keras 2, too, unless TensorFlow is imported already.
+# Otherwise TensorFlow would also import Keras 3, which takes a second.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
-# In reading order. They are imported at their first use: whoever reads a config need not wait for TensorFlow,
-# and a command can hold back what it says when it starts.
+# In reading order. Modules are imported at their first use: reading a config does not wait for TensorFlow,
+# and a command can hold back TensorFlow's messages while it is imported.
 _NAMES_IN = {
     "config": "PRESETS AlbertConfig",
     "text.tokenizer": "Tokenizer",

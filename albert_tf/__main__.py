@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 
 from albert_tf.cli import COMMANDS, run
-from albert_tf.process import end_in_order
+from albert_tf.process import raise_on_termination
 from albert_tf.program import RESUME, TERMINATED
 
 
 def main() -> None:
     """Runs the command that the command line names, and exits with its status."""
-    command = next((word for word in sys.argv[1:] if word in COMMANDS), None)  # after flags of absl's
-    end_in_order(RESUME if command in ("pretrain", "finetune", "distill") else TERMINATED)
+    command = next((word for word in sys.argv[1:] if word in COMMANDS), None)  # absl's flags may precede it
+    raise_on_termination(RESUME if command in ("pretrain", "finetune", "distill") else TERMINATED)
     sys.exit(run(sys.argv[1:]))
 
 

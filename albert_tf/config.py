@@ -1,4 +1,4 @@
-"""AlbertConfig, the shape of a network, and PRESETS, the published ones."""
+"""AlbertConfig, the architecture of a network, and PRESETS, the published architectures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.config_formats import of_google_bert, our_fields
+from albert_tf.config_formats import bert_to_albert_keys, config_fields
 from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type
 from albert_tf.io import json_text, read_local_json
 
@@ -18,22 +18,22 @@ POOLERS = ("tanh", "relu", "none")
 SHARINGS = ("all", "attention", "ffn", "none")
 
 # Counts that may be 0; all others are at least 1.
-_OPTIONAL_COUNTS = ("type_vocab_size", "position_offset")
+_MAY_BE_ZERO = ("type_vocab_size", "position_offset")
 
-# Config files of google-research/albert and google-research/bert; the keys of the second one mean BERT.
+# Config files of google-research/albert and google-research/bert. The second one describes a BERT.
 GOOGLE_FILE, GOOGLE_BERT_FILE = "albert_config.json", "bert_config.json"
 
-# Far beyond what trains: such a graph takes about a minute to build, and a gigabyte.
+# Far more than anybody trains: such a graph takes about a minute and a gigabyte to build.
 MAX_BLOCKS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AlbertConfig:
-    """The architecture of a network. The defaults are those of ALBERT base, version 2.
+    """The architecture of a network. The defaults describe ALBERT base, version 2.
 
     The fields have the names of google-research/albert's `albert_config.json`. Six fields are added:
     `sharing`, `classifier_dropout_prob`, `layer_norm_eps`, `project_embeddings`, `position_offset` and
-    `pooler`. BERT, RoBERTa and DistilBERT have other values of the same fields; see `PRESETS`.
+    `pooler`. BERT, RoBERTa and DistilBERT use the same fields with other values; see `PRESETS`.
 
     A config is frozen: `replace` returns a changed copy. All arguments must be given by name.
 
@@ -46,20 +46,20 @@ class AlbertConfig:
       num_attention_heads: number of attention heads, N.
       intermediate_size: inner width of a feed-forward block.
       inner_group_num: pairs of an attention block and a feed-forward block in one layer.
-      sharing: what the layers share. "all": both blocks, within each group. "attention" or "ffn": only this
-        block, over all layers; needs `num_hidden_groups=1`. "none": nothing; the groups are ignored.
+      sharing: which weights the layers share. "all": both blocks, within each group. "attention" or "ffn":
+        only this block, over all layers; needs `num_hidden_groups=1`. "none": nothing; groups are ignored.
       hidden_act: "gelu" (Google's tanh approximation), "gelu_erf" (the exact GELU), "relu", "tanh" or
         "linear".
       hidden_dropout_prob: dropout rate of the embeddings and of the output of each block.
       attention_probs_dropout_prob: dropout rate of the attention probabilities.
-      classifier_dropout_prob: dropout rate before the logits of a fine-tuned head.
+      classifier_dropout_prob: dropout rate before the logits of a task head.
       max_position_embeddings: longest sequence, in tokens.
       type_vocab_size: number of segment types. 0: the network has none.
       initializer_range: standard deviation of the truncated normal distribution of new kernels.
       layer_norm_eps: epsilon of every LayerNorm.
-      project_embeddings: True for a dense layer from E to H. None: only where E and H differ.
-      position_offset: rows of the position table before the row of the first token. RoBERTa has 2: there a
-        position counts the tokens that are not padding, and padding has the row before the first token's.
+      project_embeddings: True for a dense layer from E to H. None: only if E and H differ.
+      position_offset: rows of the position table before the row of the first token. RoBERTa has 2: it counts
+        only tokens that are not padding, and padding uses the row just before the first token's row.
       pooler: activation of the dense layer that makes `pooled_output`, "tanh" or "relu". "none": the network
         has no pooler.
     Raises:
@@ -98,7 +98,7 @@ class AlbertConfig:
             value = getattr(self, field.name)
             check_type(field.name, str(field.type), value)
             if field.type == "int":
-                check_range(field.name, value, at_least=0 if field.name in _OPTIONAL_COUNTS else 1)
+                check_range(field.name, value, at_least=0 if field.name in _MAY_BE_ZERO else 1)
             if field.name.endswith("_prob"):
                 check_range(field.name, value, at_least=0, below=1)
         check_range("initializer_range", self.initializer_range, above=0, at_most=100)
@@ -144,11 +144,11 @@ class AlbertConfig:
         return "bert" if self.type_vocab_size else "distilbert"
 
     def check_length(self, seq_length: int, remedy: str = "the config has no more positions") -> None:
-        """InputError if sequences of so many tokens have no positions."""
+        """Raises InputError if `seq_length` tokens are more than the network has positions for."""
         check_range("seq_length", seq_length, at_most=self.max_position_embeddings, remedy=remedy)
 
     def with_pooler(self) -> AlbertConfig:
-        """Returns the same network with a pooler, as the classifiers of its family have one.
+        """Returns the same network with the pooler that classifiers of its family have.
 
         Returns:
           This config, if it has a pooler. Else a copy with `pooler="relu"` (DistilBERT) or `pooler="tanh"`.
@@ -162,45 +162,47 @@ class AlbertConfig:
         """Reads the config from the values of a JSON file: Google's, Hugging Face's or this package's.
 
         Args:
-          values: values by key. With the key `model_type` ("albert", "bert", "roberta" or "distilbert") it is
-            Hugging Face's config, and a missing key has Hugging Face's default. Otherwise the keys are those
-            of google-research/albert, and a missing key has the value of ALBERT base. Google's old keys are
-            accepted at values that change nothing.
+          values: values by key. The key `model_type` ("albert", "bert", "roberta" or "distilbert") marks
+            Hugging Face's config, and missing keys have Hugging Face's defaults. Otherwise the keys are the
+            names of the fields, as in google-research/albert, and missing keys have the values of ALBERT
+            base. Google's old keys are accepted if their values change nothing.
         Returns:
           The config.
         Raises:
-          InputError: a key is unknown, or its value describes a network that this package does not have.
+          InputError: a key is unknown, or its value describes a network that this package cannot build.
 
         Example:
           >>> import albert_tf
           >>> albert_tf.AlbertConfig.from_dict({"hidden_size": 1024, "num_attention_heads": 16}).hidden_size
           1024
         """
-        return cls(**our_fields(values, [field.name for field in dataclasses.fields(cls)]))
+        return cls(**config_fields(values, [field.name for field in dataclasses.fields(cls)]))
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike[str]) -> AlbertConfig:
-        """Reads the config from a JSON file, as `from_dict` does.
+        """Reads the config from a JSON file. See `from_dict` for its keys.
 
         Args:
-          path: the file. A file named `bert_config.json` is read as google-research/bert's.
+          path: path of the file. The name `bert_config.json` means google-research/bert's config.
         Returns:
           The config.
         Raises:
           FileNotFoundError: the file does not exist.
-          InputError: the file is not such a config; the message names the file.
+          InputError: the file is not a valid config; the message names the file.
         """
         values = read_local_json(Path(path))
         try:
-            return cls.from_dict(of_google_bert(values) if Path(path).name == GOOGLE_BERT_FILE else values)
+            return cls.from_dict(
+                bert_to_albert_keys(values) if Path(path).name == GOOGLE_BERT_FILE else values
+            )
         except ValueError as error:
             raise InputError(f"{os.fspath(path)}: {error}") from error
 
     def replace(self, **changes: Any) -> AlbertConfig:
-        """Returns a copy of the config with other values of some fields.
+        """Returns a copy of the config with new values for some fields.
 
         Args:
-          **changes: new values by the name of their field.
+          **changes: new values by field name.
         Returns:
           The new config.
         Raises:
@@ -223,7 +225,7 @@ class AlbertConfig:
         return dataclasses.asdict(self)
 
     def to_json_string(self) -> str:
-        """Returns all fields as a JSON object with one field a line.
+        """Returns all fields as a JSON object, one field per line.
 
         Returns:
           The text of a `config.json`.
@@ -231,21 +233,23 @@ class AlbertConfig:
         return json_text(self.to_dict())
 
 
-_COLUMNS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+_SIZE_FIELDS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
 _SIZES = {
     "base": (12, 768, 12, 3072),
     "large": (24, 1024, 16, 4096),
     "xlarge": (24, 2048, 16, 8192),
     "xxlarge": (12, 4096, 64, 16384),
 }
-_SHAPES = {
-    name: AlbertConfig().replace(**dict(zip(_COLUMNS, row, strict=True))) for name, row in _SIZES.items()
+_ALBERT_CONFIGS = {
+    name: AlbertConfig().replace(**dict(zip(_SIZE_FIELDS, row, strict=True))) for name, row in _SIZES.items()
 }
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
-# What BERT has otherwise than ALBERT: no shared layers, embeddings as wide as the hidden states, dropout.
-_BERT_SHAPES = {
-    size: _SHAPES[size].replace(embedding_size=_SHAPES[size].hidden_size, sharing="none", **_DROPOUT)
+# BERT differs from ALBERT: no shared layers, embeddings as wide as the hidden states, dropout.
+_BERT_CONFIGS = {
+    size: _ALBERT_CONFIGS[size].replace(
+        embedding_size=_ALBERT_CONFIGS[size].hidden_size, sharing="none", **_DROPOUT
+    )
     for size in ("base", "large")
 }
 _ROBERTA = {
@@ -260,23 +264,23 @@ _DISTILBERT = {"num_hidden_layers": 6, "type_vocab_size": 0, "pooler": "none"}
 _BERT_VOCABULARIES = {"uncased": 30522, "cased": 28996}
 
 PRESETS: dict[str, AlbertConfig] = {
-    # Version 1 trained with dropout, except xxlarge; version 2 without (google-research/albert, README).
+    # Version 1 was trained with dropout, except xxlarge; version 2 without (google-research/albert, README).
     **{
         f"albert_{size}_v1": shape if size == "xxlarge" else shape.replace(**_DROPOUT)
-        for size, shape in _SHAPES.items()
+        for size, shape in _ALBERT_CONFIGS.items()
     },
-    **{f"albert_{size}_v2": shape for size, shape in _SHAPES.items()},
+    **{f"albert_{size}_v2": shape for size, shape in _ALBERT_CONFIGS.items()},
     # BERT's shape with ALBERT's vocabulary and activation, the paper's baseline.
-    **{f"bert_{size}": shape for size, shape in _BERT_SHAPES.items()},
+    **{f"bert_{size}": shape for size, shape in _BERT_CONFIGS.items()},
     # Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019: the shapes of their published weights.
     **{
         f"bert_{size}_{case}": shape.replace(vocab_size=vocab_size, hidden_act="gelu_erf")
-        for size, shape in _BERT_SHAPES.items()
+        for size, shape in _BERT_CONFIGS.items()
         for case, vocab_size in _BERT_VOCABULARIES.items()
     },
-    **{f"roberta_{size}": shape.replace(**_ROBERTA) for size, shape in _BERT_SHAPES.items()},
+    **{f"roberta_{size}": shape.replace(**_ROBERTA) for size, shape in _BERT_CONFIGS.items()},
     **{
-        f"distilbert_base_{case}": _BERT_SHAPES["base"].replace(
+        f"distilbert_base_{case}": _BERT_CONFIGS["base"].replace(
             vocab_size=vocab_size, hidden_act="gelu_erf", **_DISTILBERT
         )
         for case, vocab_size in _BERT_VOCABULARIES.items()
@@ -290,12 +294,10 @@ paper's baselines: BERT's shape with ALBERT's vocabulary and activation.
 """
 
 
-# The names by which weights of these shapes are published.
-
-# google-research/albert's archives.
+# Presets whose weights google-research/albert publishes as archives.
 ARCHIVES = tuple(name for name in PRESETS if name.startswith("albert_"))
 
-# The other presets, and Hugging Face's repositories of weights that have their shapes.
+# Presets whose weights Hugging Face publishes, and their repositories.
 REPOSITORIES = {
     **{
         f"bert_{size}_{case}": f"google-bert/bert-{size}-{case}"
@@ -309,11 +311,11 @@ REPOSITORIES = {
 _REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]*\w", re.ASCII)  # OWNER/NAME
 
 
-def publisher_of(name: str) -> str | None:
-    """The format of a published name; None for a path.
+def published_format(name: str) -> str | None:
+    """The format of a published checkpoint: "google", "huggingface" or "hub"; None if `name` is a path.
 
     Raises:
-      InputError: it is a single word that does not exist here, and not the name of anything published.
+      InputError: `name` is a single word, and neither an existing path nor a published name.
     """
     if Path(name).exists():
         return None

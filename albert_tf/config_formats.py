@@ -1,4 +1,4 @@
-"""The config files of other implementations: their keys, in AlbertConfig's terms."""
+"""Config files of Google and Hugging Face: their keys, translated to the fields of AlbertConfig."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from absl import logging
 
 from albert_tf.errors import InputError, check_choice, check_type
 
-# Keys of published configs that Google's code read once, or never, with the values that leave the
-# network what it is here.
-_HISTORICAL: dict[str, tuple[Any, ...]] = {
+# Old keys of Google's published configs, each with the only values that do not change the network.
+_LEGACY_VALUES: dict[str, tuple[Any, ...]] = {
     "down_scale_factor": (1,),
     "net_structure_type": (0,),
     "gap_size": (0,),
@@ -22,8 +21,8 @@ _HISTORICAL: dict[str, tuple[Any, ...]] = {
     "pooler_type": ("first_token_transform",),
 }
 
-# Keys that no code ever read, whatever their value: BERT's pooler geometry, and what belongs to a task.
-_UNREAD = {
+# Keys that no code ever read: the geometry of BERT's pooler, and the number of labels of a task.
+_IGNORED_KEYS = {
     *("num_labels", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers"),
     "pooler_size_per_head",
 }
@@ -37,8 +36,8 @@ HUGGING_FACE_ACTIVATIONS = {
     "linear": "linear",
 }
 
-# Keys of Hugging Face's config.json with the only values that change no outputs; they may be left out.
-HUGGING_FACE_KNOWN: Mapping[str, tuple[Any, ...]] = {
+# Optional keys of Hugging Face's config.json, each with the only values that do not change the outputs.
+HUGGING_FACE_ALLOWED: Mapping[str, tuple[Any, ...]] = {
     "position_embedding_type": ("absolute",),
     "tie_word_embeddings": (True,),
     "tie_weights_": (True,),
@@ -51,15 +50,15 @@ HUGGING_FACE_KNOWN: Mapping[str, tuple[Any, ...]] = {
     "auto_map": (None,),
 }
 
-# Keys of Hugging Face's config.json that are read besides those of a network's fields.
+# Keys of Hugging Face's config.json that are read, besides the keys of `hugging_face_fields`.
 HUGGING_FACE_READ = {
     *("architectures", "id2label", "num_choices", "problem_type", "sentence_objective", "threshold"),
     *("words", "model_type", "pad_token_id", "tokenizer_class"),
 }
 
-# Keys of Hugging Face's config.json that change no outputs here: types and forms of what is given out, ids
-# that only the tokenizer needs, training, generation, where files were. `label2id` repeats `id2label`.
-_CHANGE_NOTHING = """
+# Keys of Hugging Face's config.json that do not change the outputs here: types and forms of the outputs,
+# ids for the tokenizer, training, generation, paths of files. `label2id` repeats `id2label`.
+_HUGGING_FACE_IGNORED_KEYS = """
 label2id finetuning_task function_to_apply language name task_specific_params
 dtype torch_dtype use_bfloat16 torchscript transformers_version xla_device
 output_attentions output_hidden_states output_past return_dict use_cache use_return_dict
@@ -72,9 +71,9 @@ no_repeat_ngram_size prefix num_beam_groups num_beams num_return_sequences outpu
 remove_invalid_values repetition_penalty return_dict_in_generate suppress_tokens temperature top_k top_p
 typical_p
 """
-HUGGING_FACE_UNREAD = {*_HISTORICAL, *_UNREAD, *_CHANGE_NOTHING.split()}
+HUGGING_FACE_IGNORED = {*_LEGACY_VALUES, *_IGNORED_KEYS, *_HUGGING_FACE_IGNORED_KEYS.split()}
 
-# Of a DistilBERT in Hugging Face's files; other models have our names.
+# DistilBERT's keys in Hugging Face's config.json. The other models' keys are the names of our fields.
 DISTILBERT_KEYS = {
     "dim": "hidden_size",
     "n_layers": "num_hidden_layers",
@@ -86,7 +85,7 @@ DISTILBERT_KEYS = {
     "seq_classif_dropout": "classifier_dropout_prob",
 }
 
-# Defaults of transformers' config classes, in our names, where they are not ours.
+# Defaults of transformers' config classes by our fields, if they differ from our defaults.
 _DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _HUGGING_FACE_DEFAULTS: dict[str, dict[str, Any]] = {
     "albert": {  # an xxlarge
@@ -107,9 +106,8 @@ _HUGGING_FACE_DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 
-# What the code of a model has fixed, and its files do not say. Whether a checkpoint of RoBERTa has a pooler,
-# its tensors say.
-# RoBERTa's positions begin behind that of padding, `pad_token_id`.
+# Values that are fixed in the code of each model and not in its files. RoBERTa's pooler follows from the
+# tensors of the checkpoint, and its `position_offset` from `pad_token_id`.
 _FIXED: dict[str, dict[str, Any]] = {
     "albert": {},
     "bert": {"sharing": "none"},
@@ -117,31 +115,30 @@ _FIXED: dict[str, dict[str, Any]] = {
     "distilbert": {"sharing": "none", "type_vocab_size": 0, "layer_norm_eps": 1e-12, "pooler": "none"},
 }
 
-
-# Fields that files of Hugging Face do not have; and those that only ALBERT's do.
-_OF_RUNS = ("sharing", "project_embeddings", "position_offset", "pooler")
-_OF_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
+# Fields that no config.json of Hugging Face has, and fields that only ALBERT's has.
+NOT_IN_HUGGING_FACE = ("sharing", "project_embeddings", "position_offset", "pooler")
+_ALBERT_ONLY = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
 
 
 def hugging_face_fields(model_type: str, fields: Collection[str]) -> dict[str, str]:
-    """The keys of Hugging Face's config.json that describe a network, with the fields here that they are."""
-    keys = {field: field for field in fields if field not in _OF_RUNS}
+    """The keys of Hugging Face's config.json that describe a network, with their fields of AlbertConfig."""
+    keys = {field: field for field in fields if field not in NOT_IN_HUGGING_FACE}
     if model_type == "albert":
         return keys
-    keys = {key: field for key, field in keys.items() if key not in _OF_ALBERT}
+    keys = {key: field for key, field in keys.items() if key not in _ALBERT_ONLY}
     if model_type == "distilbert":
         return {**{key: keys[key] for key in keys.keys() - DISTILBERT_KEYS.values()}, **DISTILBERT_KEYS}
     return {**keys, "classifier_dropout": "classifier_dropout_prob"}
 
 
-def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """The fields of AlbertConfig in a parsed JSON file, as `AlbertConfig.from_dict` has it."""
+def config_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """The fields of AlbertConfig from a parsed JSON file. See `AlbertConfig.from_dict` for the keys."""
     if not isinstance(values, Mapping):
         raise InputError(f"a config must be a JSON object, not {type(values).__name__}")
     if "model_type" in values:
         return _from_hugging_face(values, fields)
-    _check_known(values, _HISTORICAL, "network")
-    if unknown := sorted(set(values) - set(fields) - set(_HISTORICAL) - _UNREAD):
+    _check_allowed(values, _LEGACY_VALUES, "network")
+    if unknown := sorted(set(values) - set(fields) - set(_LEGACY_VALUES) - _IGNORED_KEYS):
         raise InputError(f"unknown config key {', '.join(map(repr, unknown))}: check its spelling")
     return {key: value for key, value in values.items() if key in fields}
 
@@ -149,48 +146,50 @@ def our_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, 
 def check_keys(
     values: Mapping[str, Any],
     read: Collection[str],
-    known: Mapping[str, tuple[Any, ...]],
-    unread: Collection[str],
-    what: str,
+    allowed: Mapping[str, tuple[Any, ...]],
+    ignored: Collection[str],
+    subject: str,
     file: str,
 ) -> None:
-    """InputError for a value of Hugging Face's files that is none of those known; unknown keys are told.
+    """Checks the keys of a file of Hugging Face, and logs a warning that names unknown keys.
 
     Args:
-      values: of a JSON object.
+      values: content of the file, a JSON object.
       read: keys whose values are used.
-      known: keys of which only these values are possible here.
-      unread: keys that mean nothing here, as are those that begin with "_".
-      what: the values describe, in errors, to which callers add the file.
-      file: what the line about unknown keys names.
+      allowed: keys with the only values that are possible here.
+      ignored: keys that mean nothing here. Keys that begin with "_" are ignored, too.
+      subject: noun for the error, such as "network". Callers add the file to the error.
+      file: name of the file, for the warning.
+    Raises:
+      InputError: a key has another value than `allowed` has for it.
     """
-    _check_known(values, known, what)
-    unknown = sorted(key for key in values.keys() - {*read, *known, *unread} if not key.startswith("_"))
+    _check_allowed(values, allowed, subject)
+    unknown = sorted(key for key in values.keys() - {*read, *allowed, *ignored} if not key.startswith("_"))
     if unknown:
         logging.warning("%s: unknown here, and ignored: %s", file, ", ".join(unknown))
 
 
-def _check_known(values: Mapping[str, Any], known: Mapping[str, tuple[Any, ...]], what: str) -> None:
-    for key, possible in known.items():
-        if key in values and values[key] not in possible:
-            only = " or ".join(map(repr, possible))
-            raise InputError(f"{key}={values[key]!r} describes another {what}, only {only} is known here")
+def _check_allowed(values: Mapping[str, Any], allowed: Mapping[str, tuple[Any, ...]], subject: str) -> None:
+    for key, choices in allowed.items():
+        if key in values and values[key] not in choices:
+            only = " or ".join(map(repr, choices))
+            raise InputError(f"{key}={values[key]!r} describes another {subject}, only {only} is known here")
 
 
-def of_google_bert(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The content of google-research/bert's bert_config.json in the keys of google-research/albert."""
+def bert_to_albert_keys(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The content of google-research/bert's bert_config.json with the keys of google-research/albert."""
     if not isinstance(values, Mapping) or "hidden_size" not in values:
         raise InputError("hidden_size is missing: this is no bert_config.json")
     return {**values, "embedding_size": values["hidden_size"], **_FIXED["bert"]}
 
 
 def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """Our fields from a Hugging Face config.json; InputError where its network is another one."""
+    """The fields of AlbertConfig from Hugging Face's config.json; InputError for a network that we lack."""
     model_type = values["model_type"]
     check_choice("model_type", model_type, tuple(_FIXED))
     keys = hugging_face_fields(model_type, fields)
     read = {*keys, *HUGGING_FACE_READ}
-    check_keys(values, read, HUGGING_FACE_KNOWN, HUGGING_FACE_UNREAD, "network", "config.json")
+    check_keys(values, read, HUGGING_FACE_ALLOWED, HUGGING_FACE_IGNORED, "network", "config.json")
     ours = {field: values[key] for key, field in keys.items() if key in values}
     ours = {**_HUGGING_FACE_DEFAULTS[model_type], **ours}
     check_choice("hidden_act", ours["hidden_act"], tuple(HUGGING_FACE_ACTIVATIONS))
@@ -199,7 +198,7 @@ def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> di
         ours["embedding_size"] = ours.setdefault("hidden_size", 768)
     if model_type in ("bert", "roberta") and ours.get("classifier_dropout_prob") is None:
         ours["classifier_dropout_prob"] = ours["hidden_dropout_prob"]
-    if model_type == "roberta":  # whose positions Hugging Face counts from 0
+    if model_type == "roberta":  # Hugging Face counts the position of padding, and all before it
         padding = values.get("pad_token_id", 1)
         check_type("pad_token_id", "int", padding)
         ours["position_offset"] = padding + 1

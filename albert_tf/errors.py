@@ -1,4 +1,4 @@
-"""Errors that a command shows as one line, checks of values, and words for messages."""
+"""Errors that a command shows as one line, checks of values, and helpers for messages."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ class InputError(ValueError):
     """
 
 
-class Missing(FileNotFoundError, InputError):
+class MissingFileError(FileNotFoundError, InputError):
     """A file that the user named does not exist."""
 
 
 class WorkFailed(RuntimeError):
-    """The work went wrong on its way, though nothing was wrong with what was asked for; as one line, too."""
+    """The work failed, though the request was valid. Commands show it as one line."""
 
 
 class Preempted(BaseException):
-    """The work was asked to stop, or lost another host; the same command goes on from what is saved.
+    """The work was asked to stop, or lost another host. The same command resumes from the last checkpoint.
 
-    Like KeyboardInterrupt it is not an Exception, so that no library's handler takes it for one of its own.
+    Like KeyboardInterrupt it is not an Exception, so that no library catches it by mistake.
     """
 
 
 class Terminated(SystemExit):
-    """SIGTERM or SIGHUP has come: the command is to clean up and end with this status."""
+    """SIGTERM or SIGHUP was received: the command cleans up and ends with this status."""
 
     def __init__(self, status: int, signal_name: str = "SIGTERM"):
         super().__init__(status)
         self.signal_name = signal_name
 
 
-def exists_already(path: object, remedy: str = "name another place") -> FileExistsError:
-    """The error of something that is in the way of what is to be written."""
+def already_exists_error(path: object, remedy: str = "name another place") -> FileExistsError:
+    """The error for an output path where something exists."""
     return FileExistsError(f"{path} exists already: {remedy}")
 
 
 def shorten(value: object) -> str:
-    """A value in an error's one line, cut where it is long; a text keeps its closing quote."""
+    """The repr of a value for a message, cut if it is long. A text keeps its closing quote."""
     text = repr(value)
     if len(text) <= 60:
         return text
@@ -64,24 +64,24 @@ def shorten(value: object) -> str:
 
 
 def join_words(words: Iterable[str], most: int = 10) -> str:
-    """Words in an error's or a log's one line: the first ones of many."""
+    """Joins words for a message. If there are more than `most`, it has the first ones and a count."""
     first = [*words]
     more = f" and {len(first) - most} more" if len(first) > most else ""
     return ", ".join(first[:most]) + more
 
 
-def is_tensorflows(error: BaseException) -> bool:
-    """True for an error of TensorFlow's runtime; TensorFlow is not imported to find out."""
+def is_tensorflow_error(error: BaseException) -> bool:
+    """True for an error of TensorFlow's runtime. TensorFlow is not imported for this check."""
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and isinstance(error, tensorflow.errors.OpError)
 
 
 def system_error(error: BaseException) -> OSError | None:
-    """The error of the system that an error of TensorFlow's runtime tells of, with its file; else None.
+    """The system's error, with its path, that an error of TensorFlow's runtime reports; else None.
 
-    TensorFlow knows it only as text, `path; No space left on device`, wherever in its message.
+    TensorFlow has it only as text within its message, such as `path; No space left on device`.
     """
-    message = str(getattr(error, "message", "")) if is_tensorflows(error) else ""
+    message = str(getattr(error, "message", "")) if is_tensorflow_error(error) else ""
     for number in errno.errorcode:
         around = r"(?:.*}} )?(?:Error in user-defined function .* with iterator: \S+: )?"
         if found := re.search(f"^{around}(.*); {re.escape(os.strerror(number))}", message, re.MULTILINE):
@@ -89,10 +89,10 @@ def system_error(error: BaseException) -> OSError | None:
     return None
 
 
-# Takes the name of a value, and the value; raises an InputError that names both.
+# A function of the name of a value and the value. It raises an InputError that names both.
 Check = Callable[[str, Any], None]
 
-MAX_BITS = 64  # of whole numbers, as pandas and Parquet have them
+MAX_BITS = 64  # of whole numbers, as in pandas and Parquet
 
 _BOUNDS = {"at_least": operator.ge, "above": operator.gt, "at_most": operator.le, "below": operator.lt}
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -108,7 +108,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def is_missing(value: Any) -> bool:
-    """True for None, NaN and NaT, also NumPy's, and the NA and NaT of pandas.
+    """True for None, NaN and NaT, including NumPy's, and pandas' NA and NaT.
 
     >>> import numpy as np
     >>> [is_missing(x) for x in (None, float("nan"), np.float32("nan"), np.datetime64("NaT"), "", 0.0, [])]
@@ -120,13 +120,13 @@ def is_missing(value: Any) -> bool:
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """InputError unless a value is one of the choices; it names one that looks alike."""
+    """Raises InputError unless a value is one of the choices. The message suggests a similar choice."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name}={value!r} is none of {', '.join(choices)}{_suggestion(value, choices)}")
 
 
 def check_names(names: Iterable[Any], known: Collection[str], where: str) -> None:
-    """InputError unless all names are known; it begins with `where`, and suggests names that look alike.
+    """Raises InputError unless all names are known. The message begins with `where` and suggests others.
 
     >>> check_names(["text", "textpair"], ["text", "text_pair"], "row")
     Traceback (most recent call last):
@@ -138,35 +138,40 @@ def check_names(names: Iterable[Any], known: Collection[str], where: str) -> Non
 
 
 def _suggestion(value: Any, choices: Collection[str]) -> str:
-    """The end of an error's line that suggests the choice that looks like a value; empty if none does."""
-    alike = difflib.get_close_matches(str(value), choices, 1)
-    return f": did you mean {alike[0]}?" if alike else ""
+    """The end of a message that suggests a choice similar to the value; empty if there is none."""
+    similar = difflib.get_close_matches(str(value), choices, 1)
+    return f": did you mean {similar[0]}?" if similar else ""
 
 
 def check_range(name: str, value: float, *, remedy: str = "", **bounds: float | None) -> None:
-    """InputError unless a number lies within bounds, of `at_least`, `above`, `at_most` and `below`.
+    """Raises InputError unless a number is within the bounds `at_least`, `above`, `at_most` and `below`.
 
-    None is no bound; NaN lies within none.
+    A bound of None has no effect. NaN is within no bounds.
 
     >>> check_range("rate", 1.5, at_least=0, below=1)
     Traceback (most recent call last):
     albert_tf.errors.InputError: rate=1.5 must be at least 0 and below 1
     """
-    given = {kind: bound for kind, bound in bounds.items() if bound is not None}
-    if not all(_BOUNDS[kind](value, bound) for kind, bound in given.items()):
-        allowed = " and ".join(f"{kind.replace('_', ' ')} {bound:.12g}" for kind, bound in given.items())
+    limits = {kind: bound for kind, bound in bounds.items() if bound is not None}
+    if not all(_BOUNDS[kind](value, bound) for kind, bound in limits.items()):
+        allowed = " and ".join(f"{kind.replace('_', ' ')} {bound:.12g}" for kind, bound in limits.items())
         raise InputError(f"{name}={value} must be {allowed}{remedy and f': {remedy}'}")
 
 
 def check_type(name: str, annotation: str, value: Any) -> None:
-    """InputError unless a value is of the annotated type, such as "int | None"; an int may be a float."""
+    """Raises InputError unless a value has the annotated type ("int | None"). An int passes as a float."""
     accepted = tuple(kind for part in annotation.split(" | ") for kind in _TYPES[part])
     if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
         raise InputError(f"{name}={value!r} must be of type {annotation}")
 
 
 def make_check(annotation: str, choices: Collection[str] = (), **bounds: Any) -> Check:
-    """A check of a type, and of choices or bounds; arguments are those of the functions above.
+    """Makes a check of a type, and of choices or bounds.
+
+    Args:
+      annotation: the type, as for `check_type`. None passes every other check.
+      choices: the allowed values, as for `check_choice`.
+      **bounds: bounds of a number, as for `check_range`.
 
     >>> make_check("int | None", at_least=1)("seq_length", 0)
     Traceback (most recent call last):
@@ -184,16 +189,17 @@ def make_check(annotation: str, choices: Collection[str] = (), **bounds: Any) ->
 
 
 def check_entries(values: Mapping[str, Any], schema: Mapping[str, Check], prefix: str = "") -> None:
-    """InputError if a value fails the check that a schema has for its name; names without one may be there.
+    """Raises InputError if an entry fails the check that the schema has for its name.
 
-    A missing entry is no error. The error calls an entry by `prefix` and its name.
+    Missing entries, and entries that the schema does not name, are no errors. The message calls an entry by
+    `prefix` and its name.
     """
     for name in values.keys() & schema.keys():
         schema[name](f"{prefix}{name}", values[name])
 
 
 def make_object_check(needed: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
-    """A check of an object with the entries that are needed, and perhaps others; see `check_entries`."""
+    """Makes a check of a JSON object that must have the needed entries; see `check_entries`."""
 
     def check(name: str, value: Any) -> None:
         check_type(name, "Mapping", value)
@@ -205,14 +211,14 @@ def make_object_check(needed: Mapping[str, Check], optional: Mapping[str, Check]
 
 
 def make_list_check(*checks: Check) -> Check:
-    """A check of a list: one check is of each item, several are of as many items."""
+    """Makes a check of a list: one check for all items, or a check for each item of a list of that length."""
 
     def check(name: str, value: Any) -> None:
         check_type(name, "list", value)
-        each = checks * len(value) if len(checks) == 1 else checks
-        if len(value) != len(each):
-            raise InputError(f"{name}={shorten(value)} must have {len(each)} items")
-        for number, (check_item, item) in enumerate(zip(each, value, strict=True)):
+        item_checks = checks * len(value) if len(checks) == 1 else checks
+        if len(value) != len(item_checks):
+            raise InputError(f"{name}={shorten(value)} must have {len(item_checks)} items")
+        for number, (check_item, item) in enumerate(zip(item_checks, value, strict=True)):
             check_item(f"{name}[{number}]", item)
 
     return check
@@ -222,36 +228,36 @@ check_count = make_check("int", at_least=0)
 
 
 def check_counts(name: str, value: Any) -> None:
-    """InputError unless a value has whole numbers by name, none of them negative."""
+    """Raises InputError unless a value is an object of whole numbers, none of them negative."""
     check_type(name, "Mapping", value)
     check_entries(value, dict.fromkeys(value, check_count), f"{name}.")
 
 
 def check_json(value: Any, where: str, *, is_data: bool = False) -> None:
-    """InputError for numbers that are not finite, such as `1e400`, and for halves of characters.
+    """Raises InputError for numbers that are not finite, such as `1e400`, and for lone surrogates.
 
-    UTF-8 lacks the latter, which are called lone surrogates.
+    A lone surrogate is half a character, which UTF-8 cannot encode.
 
     Args:
       value: the content of a JSON file, or a part of it.
-      where: its place, with which the error begins.
-      is_data: True for examples. NaN is a missing value there, and no whole number has more than MAX_BITS.
+      where: its path or name. The message begins with it.
+      is_data: True for examples. Then NaN is a missing value, and no whole number has more than MAX_BITS.
     """
-    # Each part with its name and the part that it is in.
-    parts: list[tuple[Any, Any, Any]] = [(value, None, None)]
-    while parts:
-        part, name, outer = here = parts.pop()
+    # Entries of (part, its key or number, the entry of the part that it is in).
+    entries: list[tuple[Any, Any, Any]] = [(value, None, None)]
+    while entries:
+        part, name, outer = entry = entries.pop()
         if isinstance(part, dict):
-            parts += [(found, key, here) for key, found in part.items()]
-            parts += [(key, key, here) for key in part if not key.isascii()]
+            entries += [(item, key, entry) for key, item in part.items()]
+            entries += [(key, key, entry) for key in part if not key.isascii()]
         elif isinstance(part, list):
-            parts += [(found, number, here) for number, found in enumerate(part)]
+            entries += [(item, number, entry) for number, item in enumerate(part)]
         elif problem := _json_problem(part, is_data):
             raise InputError(f"{where}: {_json_place(name, outer)}{problem}")
 
 
 def _json_problem(value: Any, is_data: bool) -> str:
-    """What is wrong with a text or a number of JSON; empty if nothing is."""
+    """The problem of a text or a number in JSON; empty if it has none."""
     if isinstance(value, str):
         if not value.isascii():
             try:
@@ -266,7 +272,7 @@ def _json_problem(value: Any, is_data: bool) -> str:
 
 
 def _json_place(name: Any, outer: Any) -> str:
-    """The keys and numbers that lead to a part, and a colon; empty for the whole."""
+    """The keys and numbers that lead to a part, and a colon; empty for the whole content."""
     names: list[Any] = []
     while outer is not None:
         names, (_, name, outer) = [name, *names], outer

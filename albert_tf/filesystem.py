@@ -1,4 +1,4 @@
-"""Files on any filesystem that tf.io.gfile reads and writes (gs://…): whole or not at all, JSON."""
+"""Files on any filesystem of tf.io.gfile, such as gs://…: atomic writes, JSON, paths."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.errors import InputError, exists_already
+from albert_tf.errors import InputError, already_exists_error
 from albert_tf.io import (
     PathLike,
     address_of,
-    check_new,
+    check_new_local_folder,
     check_path,
     json_object,
     json_text,
-    naming_path,
-    new_directory,
+    new_local_folder,
     path_exists,
     read_local_bytes,
+    reraise_with_path,
     sync,
 )
 
-_GLOB = re.compile(r"[\[\\]")  # of the letters of globs, those that do not stand for themselves
+_GLOB = re.compile(r"[\[\\]")  # a path with one of these does not match itself as a glob
 
 
-def location(path: Any, argument: str) -> str:
-    """A path as text; an InputError if it is none, or on a filesystem that TensorFlow does not know.
+def gfile_path(path: Any, argument: str) -> str:
+    """A path as text. Raises InputError if it is no path, or TensorFlow does not know its filesystem.
 
-    >>> location(Path("gs://bucket/run"), "output")  # pathlib makes one slash of two
+    >>> gfile_path(Path("gs://bucket/run"), "output")  # pathlib makes one slash of two
     'gs://bucket/run'
     """
     address = address_of(check_path(path, argument))
@@ -49,7 +49,7 @@ def location(path: Any, argument: str) -> str:
 
 
 def check_no_glob(path: PathLike, argument: str) -> None:
-    """InputError for a path at which TensorFlow finds no checkpoint and no SavedModel: it is a glob to it."""
+    """Raises InputError for a path that TensorFlow takes for a glob, so that it finds no model there."""
     if _GLOB.search(os.fspath(path)):
         raise InputError(
             f"{argument}={os.fspath(path)}: TensorFlow reads no model whose path holds [ or \\: name another"
@@ -57,25 +57,25 @@ def check_no_glob(path: PathLike, argument: str) -> None:
 
 
 def literal_path(path: str) -> str:
-    """A path at which TensorFlow's readers of models find what is at this one, a folder or a checkpoint.
+    """A path without glob characters to the same folder or checkpoint, for TensorFlow's readers of models.
 
-    They look for a path as a glob, and then open it as it is: nothing can be escaped. A link without such
-    letters, which is there as long as the program runs, stands for the folder.
+    They search for a path as a glob and then open it literally, so that nothing can be escaped. The result is
+    a symbolic link to the folder, which exists as long as the program runs.
     """
     if not (is_local(path) and _GLOB.search(path)):
         return path
     place = Path(path).absolute()
     folder, name = (place, "") if place.is_dir() else (place.parent, place.name)
     check_no_glob(name, "checkpoint")
-    link = Path(local_folder().name, hashlib.sha256(os.fsencode(folder)).hexdigest())
+    link = Path(temporary_folder().name, hashlib.sha256(os.fsencode(folder)).hexdigest())
     with contextlib.suppress(FileExistsError):
         link.symlink_to(folder)
     return str(link / name)
 
 
 @functools.cache
-def local_folder() -> tempfile.TemporaryDirectory[str]:
-    """A folder that is there as long as the program runs."""
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that exists as long as the program runs."""
     return tempfile.TemporaryDirectory()
 
 
@@ -90,7 +90,7 @@ def join(folder: PathLike, *names: str) -> str:
 
 
 def exists(path: str) -> bool:
-    """True if there is a file or a folder; errors are those of `path_exists`."""
+    """True if a file or a folder exists. Raises OSError if that cannot be decided (a loop of links)."""
     if is_local(path):
         return path_exists(path)
     try:
@@ -100,16 +100,16 @@ def exists(path: str) -> bool:
 
 
 def list_entries(folder: str) -> list[str]:
-    """The names in a folder, ascending; empty if there is no such folder; errors are those of `exists`."""
+    """The names in a folder, ascending; empty if it does not exist. Raises OSError as `exists` does."""
     try:
         return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
     except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):
-        exists(folder)  # or an error now: links in a loop may hold anything
+        exists(folder)  # raises for a loop of links, whose content is unknown
         return []
 
 
 def read_bytes(path: str) -> bytes:
-    """The content of a file; FileNotFoundError if there is none."""
+    """The content of a file. Raises FileNotFoundError if it does not exist."""
     if is_local(path):
         return read_local_bytes(path)
     if not exists(path):
@@ -119,53 +119,58 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """The object in a JSON file; an InputError, with the file's name, if it holds none."""
+    """The object in a JSON file. Raises InputError, with the file's name, if it holds no object."""
     return json_object(read_bytes(path), path)
 
 
 def write_text(path: str, text: str) -> None:
-    """As `write_bytes`, in UTF-8."""
+    """Writes a text file in UTF-8, atomically as `write_bytes` does."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: str, content: bytes) -> None:
-    """Writes a file, whole or not at all where the filesystem renames in one step."""
+    """Writes a file. The write is atomic if the filesystem renames in one step."""
     folder, _, name = path.rpartition("/")
-    with write_together(folder, name) as temporary, tf.io.gfile.GFile(join(temporary, name), "wb") as file:
+    with atomic_files(folder, name) as temporary, tf.io.gfile.GFile(join(temporary, name), "wb") as file:
         file.write(content)
 
 
 def write_json(path: str, values: Mapping[str, Any]) -> None:
-    """Writes an object as JSON, a key a line."""
+    """Writes an object as JSON, with one key per line."""
     write_text(path, json_text(values))
 
 
-def append_to(path: str) -> Any:
-    """A text file, opened to append; gs:// copies the whole file at each flush."""
+def open_to_append(path: str) -> Any:
+    """Opens a text file to append to it. On gs:// each flush copies the whole file."""
     return Path(path).open("a", encoding="utf-8") if is_local(path) else tf.io.gfile.GFile(path, "a")
 
 
-def check_free(folder: str) -> None:
-    """FileExistsError if there is something else than an empty folder; OSError if none can be made."""
+def check_new_folder(folder: str) -> None:
+    """Raises FileExistsError unless the path is free or an empty folder; OSError if no folder can be made."""
     if is_local(folder):
-        check_new(Path(folder))
+        check_new_local_folder(Path(folder))
     elif list_entries(folder):
-        raise exists_already(folder)
+        raise already_exists_error(folder)
 
 
 @contextlib.contextmanager
 def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
-    """A folder to write into, whose content appears as a whole where the filesystem renames folders.
+    """Writes a folder, which is new or empty. It appears as a whole if the filesystem can rename folders.
 
-    Elsewhere it is written in its place, and a process that is killed leaves it unfinished. It does not exist
-    yet, or is empty. Files, by name, are written first; what is yielded is the folder to write others into.
+    On other filesystems the folder is written in its place, and a killed process leaves it unfinished.
+
+    Args:
+      folder: the path.
+      files: content of the files that are written first, by name.
+    Yields:
+      The path of a folder to write further files into.
     """
     with contextlib.ExitStack() as stack:
         if not is_local(folder):
-            check_free(folder)
+            check_new_folder(folder)
             tf.io.gfile.makedirs(place := folder)
         else:
-            place = str(stack.enter_context(new_directory(Path(folder))))
+            place = str(stack.enter_context(new_local_folder(Path(folder))))
         for name, content in files.items():
             with tf.io.gfile.GFile(join(place, name), "wb") as file:
                 file.write(content)
@@ -173,16 +178,21 @@ def new_folder(folder: str, files: Mapping[str, bytes]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def write_together(folder: str, names: str) -> Iterator[str]:
-    """A hidden folder whose files are renamed into `folder` when the block ends, `*.index` last.
+def atomic_files(folder: str, names: str) -> Iterator[str]:
+    """Writes several files together, such as those of a checkpoint.
 
+    Args:
+      folder: the folder of the files.
+      names: the common beginning of their names.
+    Yields:
+      A hidden folder to write into. When the block ends, its files are renamed into `folder`, `*.index` last.
     Raises:
-      OSError: a file cannot be written; it names `folder` and what all names begin with.
+      OSError: a file cannot be written. The error names `folder` and `names`.
     """
     temporary = join(folder, f".{names}.writing")
     remove_folder(temporary)
     try:
-        with naming_path(Path(join(folder, names)), Path(temporary)):
+        with reraise_with_path(Path(join(folder, names)), Path(temporary)):
             tf.io.gfile.makedirs(temporary)
             yield temporary
             files = sorted(list_entries(temporary), key=lambda name: name.endswith(".index"))
@@ -198,14 +208,15 @@ def write_together(folder: str, names: str) -> Iterator[str]:
 
 
 def remove_unfinished(folder: str) -> list[str]:
-    """Removes what `write_together` has left where it was killed, and gives the names that it was about."""
-    left = [name for name in list_entries(folder) if name.startswith(".ckpt-") and name.endswith(".writing")]
-    for name in left:
+    """Removes the hidden folders that a killed `atomic_files` left. Returns the names of the checkpoints."""
+    entries = list_entries(folder)
+    hidden = [name for name in entries if name.startswith(".ckpt-") and name.endswith(".writing")]
+    for name in hidden:
         remove_folder(join(folder, name))
-    return [name[1:].removesuffix(".writing") for name in left]
+    return [name[1:].removesuffix(".writing") for name in hidden]
 
 
 def remove_folder(folder: str) -> None:
-    """Removes a folder with all that is in it, if there is one."""
+    """Removes a folder with its content, if it exists."""
     with contextlib.suppress(tf.errors.NotFoundError):
         tf.io.gfile.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Files of this machine: written whole or not at all, JSON, CSV. TensorFlow is not imported."""
+"""Files of this machine: atomic writes, JSON, CSV. TensorFlow is not imported."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from absl import logging
 from albert_tf.errors import (
     InputError,
     WorkFailed,
+    already_exists_error,
     check_json,
-    exists_already,
     shorten,
     system_error,
 )
 
 PathLike = str | os.PathLike[str]
 
-_ABANDONED = 24 * 3600  # seconds
+_ABANDONED = 24 * 3600  # seconds; older temporary folders are removed
 _RENAME_EXCHANGE = 2  # of linux/fs.h
-_LONGEST_NAME = 220  # bytes, of 255 that filesystems take: temporary files need the rest
-_LONGEST_PATH = 3800  # bytes, of 4096
+_LONGEST_NAME = 220  # bytes; filesystems take 255, and names of temporary files are longer
+_LONGEST_PATH = 3800  # bytes; the system takes 4096
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
 
 def check_path(path: Any, argument: str) -> Path:
-    """A path that somebody names; an InputError, with the argument's name, if it is none."""
+    """A user's path as a Path. Raises InputError, with the argument's name, if it is no path."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise InputError(f"{argument}={shorten(path)} is not a path")
     check_encodable(path)
@@ -49,7 +49,7 @@ def check_path(path: Any, argument: str) -> Path:
 
 
 def check_encodable(path: str | os.PathLike[str]) -> None:
-    """InputError for a name that is not UTF-8, which TensorFlow cannot take."""
+    """Raises InputError for a name that is not UTF-8, since TensorFlow takes no other."""
     try:
         os.fspath(path).encode()
     except UnicodeEncodeError:
@@ -57,16 +57,16 @@ def check_encodable(path: str | os.PathLike[str]) -> None:
 
 
 @contextlib.contextmanager
-def naming_path(path: Path, temporary: Path) -> Iterator[None]:
-    """Makes errors of the system about a temporary file or folder name the path that the user knows."""
+def reraise_with_path(path: Path, temporary: Path) -> Iterator[None]:
+    """Re-raises OSErrors about a temporary file or folder with the path that the user knows."""
     try:
         yield
-    except OSError as error:  # of `write` it names no file
+    except OSError as error:  # an error of `write` names no file
         names = [Path(os.fsdecode(name)) for name in (error.filename, error.filename2) if name is not None]
         if error.errno is None or not (names == [] or any(name.is_relative_to(temporary) for name in names)):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-    except Exception as error:  # TensorFlow's are no OSErrors
+    except Exception as error:  # TensorFlow's errors are no OSErrors
         reason = system_error(error)
         if reason is None or str(temporary) not in str(reason.filename):
             raise
@@ -74,7 +74,7 @@ def naming_path(path: Path, temporary: Path) -> Iterator[None]:
 
 
 def address_of(path: str | os.PathLike[str]) -> str | None:
-    """A path on another filesystem, such as gs://bucket, as text; None for one of this machine.
+    """A path on another filesystem, such as gs://bucket, as text; None for a path of this machine.
 
     >>> address_of(Path("gs://bucket/run"))  # pathlib makes one slash of two
     'gs://bucket/run'
@@ -85,11 +85,14 @@ def address_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_place(path: Path, *, is_folder: bool) -> None:
-    """Refuses a place where no folder, or no file, can be written, before work is done for it.
+    """Checks that a local file or folder can be written at a path, before work is done for it.
 
+    Args:
+      path: the path. It may exist.
+      is_folder: True for a folder, False for a file.
     Raises:
-      OSError: the path, or what it lies in, is of the other kind, or a name is too long; it is named.
-      InputError: it is an address such as gs://bucket, which would become a local folder `gs:`.
+      OSError: a file is where a folder is needed or vice versa, a name is too long, or a folder read-only.
+      InputError: the path is an address such as gs://bucket, which would become a local folder `gs:`.
     """
     check_encodable(path)
     if address := address_of(path):
@@ -98,66 +101,66 @@ def check_place(path: Path, *, is_folder: bool) -> None:
         whole = path.absolute() if is_folder else Path(os.path.realpath(path))  # a link to a file is followed
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: the working folder is gone: go into another one") from error
-    there = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
-    names = (whole.name, *whole.relative_to(there).parts)
+    existing = next(place for place in (whole, *whole.parents) if os.path.lexists(place))
+    names = (whole.name, *whole.relative_to(existing).parts)
     longest = max(len(os.fsencode(name)) for name in names)
     if longest > _LONGEST_NAME or len(os.fsencode(whole)) > _LONGEST_PATH:
         reason = f"File name too long ({longest} bytes, {_LONGEST_NAME} at most)"
         raise OSError(errno.ENAMETOOLONG, reason, str(path))
     if not is_folder and whole != path.absolute() and not whole.parent.is_dir():
         raise FileNotFoundError(f"{path} is a link to {whole}, whose folder is missing: name another place")
-    if there != whole and not there.is_dir():
-        reason = f"cannot be written ({there} is not a folder): name another place"
+    if existing != whole and not existing.is_dir():
+        reason = f"cannot be written ({existing} is not a folder): name another place"
         raise NotADirectoryError(errno.ENOTDIR, reason, str(path))
-    if there == whole and not there.is_dir() and not there.is_file():
+    if existing == whole and not existing.is_dir() and not existing.is_file():
         raise FileExistsError(f"{path} is neither a file nor a folder: name another place")
-    if there == whole and is_folder and not there.is_dir():
+    if existing == whole and is_folder and not existing.is_dir():
         raise FileExistsError(f"{path} is not a folder: name another place")
-    if there == whole and not is_folder and there.is_dir():
+    if existing == whole and not is_folder and existing.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file")
-    folder = there if there != whole else there.parent  # where what replaces it is written first
+    folder = existing if existing != whole else existing.parent  # the temporary file or folder is made in it
     if not os.access(folder, os.W_OK | os.X_OK):
         reason = f"cannot be written (the folder {folder} is read-only): name another place"
         raise PermissionError(errno.EACCES, reason, str(path))
 
 
-def check_there(path: PathLike, problem: str) -> None:
-    """FileNotFoundError with the problem if a path of this machine does not exist."""
+def check_exists(path: PathLike, problem: str) -> None:
+    """Raises FileNotFoundError with the problem if a path of this machine does not exist."""
     if address_of(path) is None and not path_exists(path):
         raise FileNotFoundError(f"{os.fspath(path)}: {problem}")
 
 
-def check_new(path: Path) -> None:
-    """Refuses a place where no new folder can be made: an empty one may be there.
+def check_new_local_folder(path: Path) -> None:
+    """Checks that a new local folder can be made at a path. An empty folder may exist there.
 
-    What a killed process has left unfinished in it does not count.
+    Temporary folders in it, which a killed process has left, do not count.
 
     Raises:
-      FileExistsError: there is something at the path.
-      OSError, InputError: as `check_place`.
+      FileExistsError: a file, or a folder that is not empty, exists at the path.
+      OSError, InputError: no folder can be written there; see `check_place`.
     """
     check_place(path, is_folder=True)
     path = path.absolute()  # "." has no name to derive another from
-    if path.is_dir() and not all(entry.name.startswith(_hidden(path)) for entry in path.iterdir()):
-        raise exists_already(path)
+    if path.is_dir() and not all(entry.name.startswith(_temporary_prefix(path)) for entry in path.iterdir()):
+        raise already_exists_error(path)
 
 
 @contextlib.contextmanager
-def scratch(path: Path) -> Iterator[Path]:
-    """A path of the same name where nothing is yet, in a hidden folder beside it that is removed at the end.
+def temporary_path(path: Path) -> Iterator[Path]:
+    """A free path of the same name, in a hidden folder beside `path` that is removed at the end.
 
-    A folder that a killed process has left is named in the log, and removed after a day.
+    Hidden folders of a killed process are named in the log, and removed after a day.
     """
-    for left in path.parent.glob(f"{glob.escape(_hidden(path))}*"):
-        with contextlib.suppress(OSError):  # it is just disappearing
-            changed = max(place.stat().st_mtime for place in (left, *left.rglob("*")))
+    for old in path.parent.glob(f"{glob.escape(_temporary_prefix(path))}*"):
+        with contextlib.suppress(OSError):  # another process may be removing it
+            changed = max(place.stat().st_mtime for place in (old, *old.rglob("*")))
             if time.time() - changed > _ABANDONED:
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(old, ignore_errors=True)
             else:
-                logging.warning("%s is of a command that is running, or was killed: remove it then", left)
+                logging.warning("%s is of a command that is running, or was killed: remove it then", old)
     try:
         holder = tempfile.TemporaryDirectory(
-            prefix=_hidden(path), dir=path.parent, ignore_cleanup_errors=True
+            prefix=_temporary_prefix(path), dir=path.parent, ignore_cleanup_errors=True
         )
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
@@ -165,37 +168,44 @@ def scratch(path: Path) -> Iterator[Path]:
         yield Path(folder) / path.name
 
 
-def _hidden(path: Path) -> str:
+def _temporary_prefix(path: Path) -> str:
     """The beginning of the names of temporary folders for a path."""
     return f".{path.name}.writing-"
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A name to write a file under; it gets its own when the block ends, and vanishes when it raises.
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Writes a local file as a whole, or not at all if the block raises.
 
-    The file's folder exists; a file that is there is replaced, of a link the one that it leads to. An OSError
+    The file's folder must exist. An existing file is replaced; if it is a link, its target is. An OSError
     names `path`.
+
+    Yields:
+      A temporary path to write the file to. The file is renamed when the block ends.
     """
     target = Path(os.path.realpath(path))
-    with naming_path(path, target), scratch(target) as temporary, naming_path(path, temporary):
+    with (
+        reraise_with_path(path, target),
+        temporary_path(target) as temporary,
+        reraise_with_path(path, temporary),
+    ):
         yield temporary
         temporary.replace(target)
 
 
 def write_local_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes an object as JSON, a key a line, whole or not at all."""
-    with whole_file(path) as temporary:
+    """Writes an object as JSON, with one key per line. The write is atomic."""
+    with atomic_file(path) as temporary:
         temporary.write_text(json_text(values), encoding="utf-8")
 
 
 def json_text(values: Mapping[str, Any]) -> str:
-    """An object as JSON, a key a line."""
+    """An object as JSON, with one key per line."""
     return dump_json(dict(values), indent=2) + "\n"
 
 
 def dump_json(value: Any, **layout: Any) -> str:
-    """A value as JSON, with arguments of `json.dumps`; NaN and infinity, which JSON lacks, are null.
+    """A value as JSON. `layout` goes to `json.dumps`. NaN and infinity, which JSON lacks, become null.
 
     >>> dump_json({"loss": float("nan"), "f1": 0.5, "labels": ("é",)})
     '{"loss": null, "f1": 0.5, "labels": ["é"]}'
@@ -204,7 +214,7 @@ def dump_json(value: Any, **layout: Any) -> str:
 
 
 def _without_infinity(value: Any) -> Any:
-    """A value with None for each float in it that is not finite."""
+    """A copy of a value in which None replaces each float that is not finite."""
     if isinstance(value, Mapping):
         return {key: _without_infinity(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -213,10 +223,10 @@ def _without_infinity(value: Any) -> Any:
 
 
 def csv_text(rows: Iterable[Iterable[Any]], separator: str = ",", quotes_all: bool = False) -> str:
-    r"""Rows of cells as CSV, or as TSV between tabs; None is an empty cell.
+    r"""Rows of cells as CSV, or as TSV with a tab as the separator. None is an empty cell.
 
-    Quotes are those of RFC 4180, around all cells or around those that need them. Python's own writer puts
-    none around a lone carriage return, except in its latest versions.
+    Cells are quoted as in RFC 4180: all, or only if a cell needs quotes. Python's own writer, except in its
+    latest versions, does not quote a lone carriage return.
 
     >>> csv_text([["a\rb", "c", None, 0.5]])
     '"a\rb",c,,0.5\n'
@@ -227,20 +237,20 @@ def csv_text(rows: Iterable[Iterable[Any]], separator: str = ",", quotes_all: bo
         text = "" if cell is None else str(cell)
         return '"{}"'.format(text.replace('"', '""')) if needs_quotes.search(text) else text
 
-    # A blank line would be no row.
+    # Readers skip a blank line, so that a row of one empty cell is quoted.
     return "".join((separator.join(map(spell, row)) or '""') + "\n" for row in rows)
 
 
 def read_local_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; an InputError, with the file's name, if it holds none."""
+    """The object in a JSON file. Raises InputError, with the file's name, if it holds no object."""
     return json_object(read_local_bytes(path), path)
 
 
 def path_exists(path: str | os.PathLike[str]) -> bool:
-    """True if there is a file or a folder; an OSError where nobody can tell, as of links in a loop."""
+    """True if a file or a folder exists. Raises OSError if that cannot be decided (a loop of links)."""
     try:
         Path(path).stat()
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # the latter of a NUL in a name
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in a name
         return False
     except OSError as error:
         raise OSError(error.errno, f"cannot be read: {error.strerror}", os.fspath(path)) from error
@@ -248,7 +258,7 @@ def path_exists(path: str | os.PathLike[str]) -> bool:
 
 
 def read_local_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file; an OSError names the file also where `read` fails, as of a bad disk."""
+    """The content of a file. An OSError names the file even if `read` fails, such as on a bad disk."""
     with Path(path).open("rb") as file:
         try:
             return file.read()
@@ -257,9 +267,14 @@ def read_local_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def json_object(content: bytes, path: str | os.PathLike[str], *, is_data: bool = False) -> dict[str, Any]:
-    """The object in the content of a JSON file; an InputError, with the file's name, if it holds none.
+    """Parses the content of a JSON file that holds an object.
 
-    `is_data` is that of `check_json`.
+    Args:
+      content: the bytes of the file.
+      path: its name for messages.
+      is_data: True for examples; see `check_json`.
+    Raises:
+      InputError: the content is no JSON, or no object. The message names the file.
     """
     values = parse_json(content, path, is_data=is_data)
     if not isinstance(values, dict):
@@ -268,7 +283,7 @@ def json_object(content: bytes, path: str | os.PathLike[str], *, is_data: bool =
 
 
 def parse_json(content: bytes, path: str | os.PathLike[str], *, is_data: bool = False) -> Any:
-    """The value in the content of a JSON file; errors are those of `json_object`."""
+    """Parses the content of a JSON file that holds any value. See `json_object` for arguments and errors."""
     try:
         value = json.loads(content.decode(), object_pairs_hook=_unique_keys)
     except InputError as error:
@@ -287,7 +302,7 @@ def parse_json(content: bytes, path: str | os.PathLike[str], *, is_data: bool = 
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of the pairs in a JSON text; an InputError if a key is there twice."""
+    """A dict of the pairs in a JSON object. Raises InputError if a key is repeated."""
     values = dict(pairs)
     if len(values) < len(pairs):
         key, count = collections.Counter(key for key, _ in pairs).most_common(1)[0]
@@ -305,14 +320,14 @@ def _descriptor(path: Path) -> Iterator[int]:
 
 
 def sync(path: Path) -> None:
-    """Returns once the disk has a file's content, or a folder's names, as a power cut leaves them."""
+    """Flushes a file's content, or a folder's names, to the disk, so that a power cut does not lose it."""
     with _descriptor(path) as descriptor:
         os.fsync(descriptor)
 
 
 @contextlib.contextmanager
-def made_folders(path: Path) -> Iterator[None]:
-    """Makes a folder and those that it lies in; where the block raises, those vanish that were not there."""
+def make_folders(path: Path) -> Iterator[None]:
+    """Makes a folder and its parents. If the block raises, the folders that are new and empty are removed."""
     new = [place for place in (path, *path.parents) if not place.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -325,22 +340,30 @@ def made_folders(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def new_directory(path: Path) -> Iterator[Path]:
-    """A temporary folder whose content appears at `path` when the block ends, and vanishes when it raises.
+def new_local_folder(path: Path) -> Iterator[Path]:
+    """Writes a local folder as a whole, or not at all if the block raises.
 
-    A folder that is there already stays, since it may be a mount or a link; the temporary one is then in it.
+    An existing empty folder stays, since it may be a mount or a link; the temporary folder is then inside it.
 
+    Args:
+      path: the folder, which is new or empty.
+    Yields:
+      A temporary folder. Its content appears at `path` when the block ends.
     Raises:
-      OSError: as `check_new`; or something cannot be written, and it names `path`.
+      OSError: the folder is not new or empty, or cannot be written. The error names `path`.
     """
-    check_new(path)
+    check_new_local_folder(path)
     path = path.absolute()
-    is_there = os.path.lexists(path)
-    place = path if is_there else path.parent
-    with made_folders(place), scratch(place / path.name) as temporary, naming_path(path, temporary):
+    exists = os.path.lexists(path)
+    place = path if exists else path.parent
+    with (
+        make_folders(place),
+        temporary_path(place / path.name) as temporary,
+        reraise_with_path(path, temporary),
+    ):
         temporary.mkdir()
         yield temporary
-        if is_there:
+        if exists:
             for entry in temporary.iterdir():
                 entry.rename(path / entry.name)
         else:
@@ -348,46 +371,46 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def replace_folder(new: Path, target: Path) -> None:
-    """Gives a folder the name of another, which is gone then; of a link, that of the folder that it leads to.
+    """Replaces a folder by a new one on the same filesystem. If it is a link, its target is replaced.
 
-    Both are on one filesystem. Where that can exchange two names there is always one of the two; where
-    it cannot, the old folder has another name for a moment, from which `restore_folder` brings it back.
+    If the filesystem can exchange two names, a folder exists at the target at every moment. Otherwise the old
+    folder has another name for a moment, and `restore_folder` renames it back after an interruption.
     """
     target = Path(os.path.realpath(target))
-    if target.exists() and _exchanged(new, target):
+    if target.exists() and _exchange_names(new, target):
         shutil.rmtree(new, ignore_errors=True)
         return
     try:
         if target.exists():
-            target.rename(_aside(target))
+            target.rename(_backup_path(target))
         new.rename(target)
     finally:
         restore_folder(target)
 
 
 def restore_folder(target: Path) -> None:
-    """Gives a folder its name back that nothing has replaced since it was set aside, or removes it."""
+    """After an interrupted `replace_folder`: renames the old folder back, or removes it if replaced."""
     target = Path(os.path.realpath(target))
-    aside = _aside(target)
-    if aside.exists() and not target.exists():
-        aside.rename(target)
-    shutil.rmtree(aside, ignore_errors=True)
+    backup = _backup_path(target)
+    if backup.exists() and not target.exists():
+        backup.rename(target)
+    shutil.rmtree(backup, ignore_errors=True)
 
 
-def _aside(target: Path) -> Path:
+def _backup_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.replaced")
 
 
-def _exchanged(one: Path, other: Path) -> bool:
-    """Exchanges two names at once; False where the system or the filesystem cannot."""
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # of Linux; Python has no function for it
+def _exchange_names(one: Path, other: Path) -> bool:
+    """Exchanges two names in one step. Returns False if the system or the filesystem cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # Linux only; Python has no function for it
     names = (os.fsencode(path.absolute()) for path in (one, other))
     return rename is not None and rename(0, next(names), 0, next(names), _RENAME_EXCHANGE) == 0
 
 
 @contextlib.contextmanager
-def sole_use(folder: Path) -> Iterator[Callable[[], None]]:
-    """Keeps other processes out of a folder while the block runs.
+def lock_folder(folder: Path) -> Iterator[Callable[[], None]]:
+    """Locks a folder against other processes while the block runs.
 
     Yields:
       A function that raises WorkFailed once the folder is no longer at its path: moved, removed or replaced.
@@ -412,5 +435,5 @@ def sole_use(folder: Path) -> Iterator[Callable[[], None]]:
                 "type the same command again"
             )
 
-        check()  # it may have been replaced between its opening and its lock
+        check()  # the folder may have been replaced between opening and locking it
         yield check

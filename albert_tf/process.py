@@ -1,4 +1,4 @@
-"""The process: SIGTERM, SIGHUP and Ctrl-C, and a quiet start of TensorFlow."""
+"""Signals of the process (SIGTERM, SIGHUP, Ctrl-C), and importing TensorFlow without its messages."""
 
 from __future__ import annotations
 
@@ -20,35 +20,38 @@ from albert_tf.program import RESUME
 Handler = Callable[[int, FrameType | None], Any]
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that ask a command to end
-GRACE_SECONDS = 3.0  # of a command after one of them, where it waits for something outside of Python
+GRACE_SECONDS = 3.0  # after such a signal, a command that waits outside of Python is ended
 
 
-def end_in_order(status: int) -> None:
-    """Makes SIGTERM and SIGHUP raise Terminated with a status, so that the command cleans up as at Ctrl-C.
+def raise_on_termination(status: int) -> None:
+    """Makes SIGTERM and SIGHUP raise Terminated, so that the command cleans up as after Ctrl-C.
 
-    Python raises nothing while TensorFlow waits for input: a command that is still there after GRACE_SECONDS
-    ends with this status at once, and leaves hidden temporary folders, as one that is killed.
+    Python raises nothing while TensorFlow waits for input. A command that still runs after GRACE_SECONDS ends
+    at once, and leaves hidden temporary folders as a killed command does.
+
+    Args:
+      status: the exit status of the command.
     """
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
         raise Terminated(status, signal.Signals(number).name)
 
-    def end_at_last(number: signal.Signals) -> None:
+    def end_after_grace(number: signal.Signals) -> None:
         if number in ENDING:
             time.sleep(GRACE_SECONDS)
             if signal.getsignal(number) is end:
                 exit_now(status, f"stopped by {number.name}")
 
     for number in ENDING:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, end)
-    watch = signal_watch(end_at_last)
+    watch = signal_watch(end_after_grace)
     watch.__enter__()
-    atexit.register(watch.__exit__, None, None, None)  # which keeps it alive
+    atexit.register(watch.__exit__, None, None, None)  # the reference keeps it alive
 
 
 def exit_now(status: int, line: str) -> NoReturn:
-    """Ends the process, from any thread, without a clean-up."""
+    """Prints a line on stderr and ends the process without a clean-up. Any thread may call it."""
     with contextlib.suppress(OSError):  # the terminal may be gone
         os.write(2, f"{line}\n".encode())
     os._exit(status)
@@ -56,9 +59,9 @@ def exit_now(status: int, line: str) -> NoReturn:
 
 @contextlib.contextmanager
 def signal_handlers(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None]:
-    """While entered, these signals call these handlers, but for one that the process ignores (nohup).
+    """Sets signal handlers while the block runs. Signals that the process ignores (nohup) stay ignored.
 
-    Outside the main thread, where Python allows no signal handlers, nothing changes.
+    Outside the main thread, where Python allows no signal handlers, it has no effect.
     """
     previous = {}
     if threading.current_thread() is threading.main_thread():
@@ -76,9 +79,9 @@ def signal_handlers(handlers: Mapping[signal.Signals, Handler]) -> Iterator[None
 
 @contextlib.contextmanager
 def signal_watch(react: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """While entered, a thread calls a function for each signal that has a handler, whatever the program does.
+    """Calls a function, in a thread, for each signal that has a handler, while the block runs.
 
-    Handlers wait until the main thread is back in Python. Outside the main thread nothing is watched.
+    Handlers run only when the main thread is back in Python. Outside the main thread it has no effect.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -101,17 +104,17 @@ def signal_watch(react: Callable[[signal.Signals], None]) -> Iterator[None]:
 
 
 class PreemptionNotice(contextlib.ExitStack):
-    """While entered, the first SIGTERM, SIGHUP or Ctrl-C only sets `given`; they do no more.
+    """While entered, SIGTERM, SIGHUP and Ctrl-C only set the attribute `received`.
 
-    The program looks at it after each call of TensorFlow. Where one waits for input, and does not end in
+    The program reads it after each call of TensorFlow. If a call waits for input, and does not end within
     GRACE_SECONDS after SIGTERM or SIGHUP, the process ends.
 
     Args:
-      is_waiting: whether a call waits for input; called in a thread.
-      save: what is left to do then; False if there is no need to end after all.
+      is_waiting: function that returns True if a call waits for input. It is called in a thread.
+      save: function that is called before the process ends. It returns False if the process need not end.
     """
 
-    given: signal.Signals | None = None
+    received: signal.Signals | None = None
 
     def __init__(self, is_waiting: Callable[[], bool], save: Callable[[], bool]):
         super().__init__()
@@ -124,10 +127,10 @@ class PreemptionNotice(contextlib.ExitStack):
         return self
 
     def _notice(self, signum: int, frame: FrameType | None) -> None:
-        self.given = signal.Signals(signum)
+        self.received = signal.Signals(signum)
 
     def _watch(self, number: signal.Signals) -> None:
-        """Ends the process at last, in a thread."""
+        """Ends the process if a call waits for input too long. It runs in a thread."""
         since = time.monotonic()
         while number in ENDING and not self._is_over.wait(0.1):
             if not self._is_waiting():
@@ -135,22 +138,22 @@ class PreemptionNotice(contextlib.ExitStack):
             elif time.monotonic() - since > GRACE_SECONDS and self._save():
                 exit_now(RESUME, f"stopped by {number.name}, waiting for input; all updates are saved")
 
-    def stopped(self, where: str) -> BaseException:
-        """The exception to raise once all is saved: after which step, and where."""
-        if self.given == signal.SIGINT:
+    def stop_exception(self, where: str) -> BaseException:
+        """The exception to raise once all is saved. `where` ends its message: the step and the run."""
+        if self.received == signal.SIGINT:
             return KeyboardInterrupt(f"interrupted {where}")
-        by = "a signal to another host" if self.given is None else self.given.name
+        by = "a signal to another host" if self.received is None else self.received.name
         return Preempted(f"stopped by {by} {where}")
 
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Keeps what is written to stderr while TensorFlow is imported and finds its devices.
+    """Holds back stderr while the block imports TensorFlow and TensorFlow finds its devices.
 
-    No setting silences what it says about oneDNN and CUDA. It is shown only if the block raises.
+    No setting silences its messages about oneDNN and CUDA. They are shown only if the block raises.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # for what comes after
-    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # the same; its warnings surround the line of an error
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # after the block
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")  # its warnings would surround the line of an error
     sys.stderr.flush()
     stderr = os.dup(2)
     with tempfile.TemporaryFile() as held_back:

@@ -1,4 +1,4 @@
-"""Published hyper-parameters of pre-training, by name; the stages of a run; what corpora are prepared by."""
+"""Published recipes of pre-training, by name; the stages of a run; settings of examples and corpora."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from albert_tf.errors import InputError, check_choice, check_range, check_type
 from albert_tf.io import parse_json
 from albert_tf.settings import replace_fields
 
-MAX_SHARDS = 99_999  # of a split: their names have five digits
+MAX_SHARDS = 99_999  # of a split: the names of shards have five digits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Updates of a run that are all made alike; None is the run's value.
+    """A stage of a run: consecutive updates with the same settings. None means the run's value.
 
     Args:
-      until: share of the run's updates that are done when it ends; the last one ends at 1.
-      num_hidden_layers: times that the shared layers are applied.
-      seq_length: tokens an example; its masked tokens are then `masked_lm_prob` of these.
-      batch_size: examples an update; None: as many as keep the run's tokens an update.
+      until: share of the run's updates that are done when the stage ends; 1 for the last stage.
+      num_hidden_layers: number of times that the shared layers are applied.
+      seq_length: tokens per example; `masked_lm_prob` of them are masked.
+      batch_size: examples per update; None: so that an update has as many tokens as in the run.
 
     Raises:
       ValueError: a value is impossible; the message names it.
@@ -61,50 +61,50 @@ class Stage:
         check_range("until", self.until, above=0, at_most=1, remedy="it is a share of the run's updates")
 
 
-def stages_from(values: Any) -> tuple[Stage, ...]:
-    """The stages of a parsed JSON list of objects with the fields of Stage; InputError where it is none."""
+def parse_stages(values: Any) -> tuple[Stage, ...]:
+    """The stages in a parsed JSON list of objects with the fields of Stage. Raises InputError otherwise."""
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         raise InputError("stages must be a list of objects, such as [{}]")
     stages = []
     for number, value in enumerate(values):
         try:
             stages.append(Stage(**value))
-        except (TypeError, InputError) as error:  # the first for an unknown key
+        except (TypeError, InputError) as error:  # TypeError: an unknown key
             raise InputError(f"stages[{number}]: {error}") from error
     return tuple(stages)
 
 
 def read_stages(path: str | os.PathLike[str]) -> tuple[Stage, ...]:
-    """The stages in a JSON file; an InputError names it."""
+    """The stages in a JSON file. An InputError names the file."""
     values = parse_json(Path(path).read_bytes(), path)
     try:
-        return stages_from(values)
+        return parse_stages(values)
     except InputError as error:
         raise InputError(f"{os.fspath(path)}: {error}") from error
 
 
 def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
-    """The updates that are done when each stage of a run ends.
+    """The number of updates that are done when each stage of a run ends.
 
     Raises:
-      InputError: the shares do not ascend to 1, or there are too few updates for each stage to have one.
+      InputError: the shares do not ascend to 1, or there are fewer updates than stages.
     """
     shares = [stage.until for stage in stages]
     if any(a >= b for a, b in itertools.pairwise(shares)) or shares[-1] != 1:
         raise InputError(f"stages end at the shares {shares} of the run: let them ascend, and the last be 1")
-    # Of few updates, each stage that follows has one.
-    ends = [min(round(share * steps), steps - left) for left, share in enumerate(reversed(shares))][::-1]
+    # If there are few updates, each later stage still gets one.
+    ends = [min(round(share * steps), steps - later) for later, share in enumerate(reversed(shares))][::-1]
     if any(a >= b for a, b in itertools.pairwise([0, *ends])):
         raise InputError(f"of steps={steps}, stages end after {ends}: with more --steps each has an update")
     return ends
 
 
-_LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32, in which updates are computed
+_LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32: updates are computed in float32
 _NOT_NEGATIVE = {"at_least": 0, "at_most": _LARGEST}
 _POSITIVE: dict[str, Any] = {"above": 0, "at_most": _LARGEST}
 _SHARE, _COUNT = {"at_least": 0, "below": 1}, {"at_least": 1, "below": 2**31}
 
-# Bounds of the numbers of all recipes, by the names of fields.
+# Bounds of the numbers in all recipes, by the name of the field.
 _BOUNDS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("learning_rate", "weight_decay"), _NOT_NEGATIVE),
     **dict.fromkeys(("epsilon", "epochs"), _POSITIVE),
@@ -118,11 +118,11 @@ _BOUNDS: dict[str, dict[str, Any]] = {
 
 
 def check_fields(record: Any) -> None:
-    """InputError, with its name, for a value of another type, out of bounds or none of the choices."""
+    """Raises InputError if a field has a wrong type, is out of bounds or none of the choices."""
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value) or isinstance(value, tuple):
-            continue  # which has checked itself
+            continue  # a dataclass checks its own fields
         check_type(field.name, str(field.type), value)
         if "choices" in field.metadata:
             check_choice(field.name, value, field.metadata["choices"])
@@ -132,14 +132,14 @@ def check_fields(record: Any) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionSettings:
-    """Settings of windows on contexts and of answers, under their names in task.json.
+    """Settings of question answering: windows of the context, and answers. The names are those in task.json.
 
     Args:
-      doc_stride: tokens from one window to the next; where it is more than a window holds, that number.
-      max_query_length: tokens of a question, of which the first ones stay.
-      max_answer_length: of an answer, in tokens.
-      n_best: answers that are kept of each question; without answerability also the starts and ends of a
-        window that answers are put together from.
+      doc_stride: tokens from the start of a window to that of the next, capped at the size of a window.
+      max_query_length: longest question, in tokens; longer questions are cut at the end.
+      max_answer_length: longest answer, in tokens.
+      n_best: answers kept for each question; without answerability also the number of starts and of ends of a
+        window that are combined to answers.
 
     Source: Lan et al. 2020, A.4; google-research/albert, run_squad_v1.py.
     """
@@ -155,13 +155,13 @@ class QuestionSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LongTexts:
-    """Settings of texts that are longer than an input, under their names in task.json.
+    """Settings for texts that are longer than an input. The names are those in task.json.
 
     Args:
-      long: what is read of them: the beginning (truncate), the first quarter of an input and the end
-        (head_tail), or all, in windows.
-      doc_stride: tokens from one window to the next; where it is more than a window holds, that number.
-      window_pooling: the logits of a text: the mean or the maximum of its windows'.
+      long: part of a long text that is read: the beginning (truncate), the first quarter of an input and the
+        end of the text (head_tail), or all, in windows.
+      doc_stride: tokens from the start of a window to that of the next, capped at the size of a window.
+      window_pooling: how the logits of a text are computed from those of its windows: their mean or maximum.
     """
 
     long: str = dataclasses.field(default=TRUNCATE, metadata={"choices": LONG})
@@ -172,7 +172,7 @@ class LongTexts:
         check_fields(self)
 
     def entries(self) -> dict[str, Any]:
-        """The entries of task.json; none of truncated texts, and of head and tail that alone."""
+        """The entries for task.json: none for truncate, `long` for head_tail, and all for windows."""
         if self.long == WINDOWS:
             return dataclasses.asdict(self)
         return {} if self.long == TRUNCATE else {"long": self.long}
@@ -180,19 +180,19 @@ class LongTexts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExampleSettings:
-    """Settings of examples to pre-train on; the defaults are the paper's.
+    """Settings of the examples for pre-training. The defaults are the paper's.
 
     Args:
-      seq_length: tokens an example, S.
-      max_predictions: masked tokens an example at most, P; None: ceil(masked_lm_prob · seq_length).
-      input_format: segment_pair: two segments of a text, or without a sentence objective one;
-        sentence_pair: two single sentences; full_sentences: as many whole sentences as fit, over the ends of
-        documents; doc_sentences: the same of one document.
-      sentence_objective: "sop", "nsp" or "none", which full_sentences and doc_sentences need.
-      short_seq_prob: share of the segment pairs that are shorter at random.
+      seq_length: tokens per example, S.
+      max_predictions: most masked tokens per example, P; None: ceil(masked_lm_prob · seq_length).
+      input_format: segment_pair: two segments of a text, or one without a sentence objective;
+        sentence_pair: two single sentences; full_sentences: as many whole sentences as fit, across the ends
+        of documents; doc_sentences: the same within one document.
+      sentence_objective: "sop", "nsp" or "none"; full_sentences and doc_sentences need "none".
+      short_seq_prob: share of the segment pairs that are shorter, at random.
       masked_lm_prob: share of the tokens that are masked; 0: none, for a loss that needs no masks.
       max_ngram: longest masked span, in words.
-      whole_word: mask words whole.
+      whole_word: mask whole words.
 
     Source: Lan et al. 2020, §4.1; the input formats: Liu et al. 2019, §4.2.
     """
@@ -209,8 +209,10 @@ class ExampleSettings:
     def __post_init__(self) -> None:
         check_fields(self)
         if self.is_packed and self.sentence_objective != "none":
-            given = f"sentence_objective={self.sentence_objective}"
-            raise InputError(f"{given} with input_format={self.input_format}: choose sentence_objective=none")
+            objective = f"sentence_objective={self.sentence_objective}"
+            raise InputError(
+                f"{objective} with input_format={self.input_format}: choose sentence_objective=none"
+            )
         specials = self.segments + 1
         remedy = f"{specials} special tokens and at least 2 of text"
         check_range("seq_length", self.seq_length, at_least=specials + 2, remedy=remedy)
@@ -218,7 +220,7 @@ class ExampleSettings:
 
     @property
     def segments(self) -> int:
-        """Segments of an example."""
+        """Number of segments in an example."""
         return 1 if self.sentence_objective == "none" and self.input_format != SENTENCE_PAIR else 2
 
     @property
@@ -228,26 +230,26 @@ class ExampleSettings:
 
     @property
     def predictions(self) -> int:
-        """P: max_predictions or, where it is not said, the masked share of a whole example."""
+        """P: max_predictions or, if that is None, the masked share of a full example."""
         share = max(math.ceil(self.masked_lm_prob * self.seq_length), 1)
         return share if self.max_predictions is None else self.max_predictions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PreparationSettings:
-    """Settings that decide about the content of a prepared corpus.
+    """Settings that determine the content of a prepared corpus.
 
     Args:
-      input_format: of the text; lines: a sentence a line, blank lines between documents.
-      text_field: of jsonl, where the text is.
-      shards: training files; the tokens of each are held in memory.
-      eval_share: of the documents, by hash, that goes into evaluation files.
+      input_format: format of the text; lines: one sentence per line, blank lines between documents.
+      text_field: field of jsonl that holds the text.
+      shards: number of training files; memory must hold the tokens of one file.
+      eval_share: share of the documents, chosen by hash, that goes into evaluation files.
       dedup: drop repeated documents.
-      seed: of the order of the documents, and of examples.
-      format: what is stored: documents, or examples with masks and pairs in them.
-      seq_length: of examples, tokens.
-      max_predictions: of examples, masked tokens at most; none: 15 % of seq_length.
-      dupe_factor: examples of the same training text; of evaluation text it is one.
+      seed: seed of the order of the documents, and of examples.
+      format: content of the files: documents, or examples with masks and pairs.
+      seq_length: tokens per example, in the format examples.
+      max_predictions: most masked tokens per example, in the format examples; none: 15 % of seq_length.
+      dupe_factor: examples made from the same training text; evaluation text is used once.
     Raises:
       ValueError: a value is impossible.
     """
@@ -273,23 +275,23 @@ class PreparationSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingRecipe:
-    """Everything but the network that decides how a pre-training run goes; the defaults are the paper's.
+    """All hyper-parameters of a pre-training run except for the network. The defaults are the paper's.
 
     Args:
       optimizer: "lamb" or "adamw".
-      learning_rate: rate that the warm-up climbs to.
-      batch_size: examples an update, over all devices.
-      steps: updates.
+      learning_rate: learning rate after the warm-up.
+      batch_size: examples per update, over all devices.
+      steps: number of updates.
       warmup_steps: updates of linear warm-up.
-      weight_decay: of all but LayerNorms and biases.
+      weight_decay: weight decay of all variables except for LayerNorms and biases.
       beta_1: decay rate of the gradient's running mean.
       beta_2: decay rate of the squared gradient's running mean.
-      epsilon: the optimizer's.
-      clip_norm: largest global norm of the gradients; None leaves them as they are.
-      examples: how they are made.
-      word_embeddings: their start: random, or from counts of which pieces the text has together.
+      epsilon: epsilon of the optimizer.
+      clip_norm: largest global norm of the gradients; None: no clipping.
+      examples: settings of the examples.
+      word_embeddings: initial word embeddings: random, or from counts of tokens that occur together.
       stages: JSON file of a list of {"until": share of the updates, "num_hidden_layers", "seq_length",
-        "batch_size"}, which grow from one to the next; none: all updates are alike.
+        "batch_size"}, whose shares ascend; none: all updates are alike.
 
     Source: Lan et al. 2020, §4.1; ε, β and the decay from google-research/albert.
     """
@@ -315,31 +317,31 @@ class PretrainingRecipe:
         _ = self.stage_ends
         for number, stage in enumerate(self.stages):
             try:
-                self.at(stage)
+                self.for_stage(stage)
             except InputError as error:
                 raise InputError(f"stages[{number}]: {error}") from error
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:
-        """The stages; one for the whole run where there are none."""
+        """The stages, or one stage for the whole run if there are none."""
         return self.stages or (Stage(),)
 
     @property
     def stage_ends(self) -> list[int]:
-        """The updates that are done when each stage ends."""
+        """The number of updates that are done when each stage ends."""
         return stage_ends(self.all_stages, self.steps)
 
-    def at(self, stage: Stage) -> PretrainingRecipe:
-        """The recipe of a stage, whose steps are still those of the run."""
-        own = self.examples.seq_length
-        length, tokens = stage.seq_length or own, self.batch_size * own
+    def for_stage(self, stage: Stage) -> PretrainingRecipe:
+        """The recipe of a stage. Its `steps` are still the steps of the whole run."""
+        run_length = self.examples.seq_length
+        length, tokens = stage.seq_length or run_length, self.batch_size * run_length
         if stage.batch_size is None and tokens % length:
             raise InputError(f"seq_length={length} does not divide {tokens} tokens: name a batch_size")
-        changes = {} if length == own else {"seq_length": length, "max_predictions": None}
+        changes = {} if length == run_length else {"seq_length": length, "max_predictions": None}
         return self.replace(stages=(), batch_size=stage.batch_size or tokens // length, **changes)
 
     def replace(self, **changes: Any) -> PretrainingRecipe:
-        """A new recipe with some fields changed, those of its examples included."""
+        """A copy of the recipe with some fields changed, also fields of its examples."""
         return replace_fields(self, **changes)
 
 
@@ -350,26 +352,26 @@ _COLUMNS = (
     *("input_format", "sentence_objective", "short_seq_prob", "stages"),
 )
 
-# Devlin et al. 2019, §A.2: nine tenths of the updates are of 128 tokens. All are of 128,000 tokens, so that
-# a million of them are the 40 epochs that it counts.
+# Devlin et al. 2019, §A.2: nine tenths of the updates have inputs of 128 tokens. Each update has 128,000
+# tokens, so that a million updates are the paper's 40 epochs.
 _BERT_STAGES = (Stage(until=0.9, seq_length=128), Stage())
 _BERT = (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, SEGMENT_PAIR, "nsp", 0.1, _BERT_STAGES)
-# Sanh et al. 2019, §3: batches of 4,000, no sentence objective. Rate, warm-up and clipping are those of the
-# code of its authors; the number of steps is not published.
+# Sanh et al. 2019, §3: batches of 4,000, no sentence objective. Rate, warm-up and clipping come from the
+# authors' code; the number of steps is not published.
 _DISTILBERT = (5e-4, 4000, 500_000, 25_000, 0.999, 5.0, SEGMENT_PAIR, "none", 0.0, ())
 _ROBERTA = (0.98, None, FULL_SENTENCES, "none", 0.0, ())  # Liu et al. 2019, Table 9 and §4.2
 
-# By AdamW, on masks of single pieces.
-_BY_ADAMW = {
+# Recipes with AdamW and masks of single tokens.
+_ADAMW_RECIPES = {
     **{f"bert_{size}{case}": _BERT for size in ("base", "large") for case in ("", "_uncased", "_cased")},
     **{f"distilbert_base_{case}": _DISTILBERT for case in ("uncased", "cased")},
     "roberta_base": (6e-4, 8192, 500_000, 24_000, *_ROBERTA),
     "roberta_large": (4e-4, 8192, 500_000, 30_000, *_ROBERTA),
 }
 
-# By the name of the preset that it trains, where there is one.
+# Recipes by the name of the preset that they train; one_machine has no preset.
 PRETRAINING_RECIPES: dict[str, PretrainingRecipe] = {
-    # Lan et al. 2020, §4.1: the comparison of the sizes, and all ablations.
+    # Lan et al. 2020, §4.1: the comparison of sizes, and all ablations.
     **{f"albert_{size}_v1": _PAPER for size in ("base", "large", "xlarge", "xxlarge")},
     # google-research/albert, README: 10M steps for the base model, 3M for the others.
     "albert_base_v2": _PAPER.replace(steps=10_000_000),
@@ -378,7 +380,7 @@ PRETRAINING_RECIPES: dict[str, PretrainingRecipe] = {
         name: _PAPER.replace(
             optimizer="adamw", max_ngram=1, whole_word=False, **dict(zip(_COLUMNS, row, strict=True))
         )
-        for name, row in _BY_ADAMW.items()
+        for name, row in _ADAMW_RECIPES.items()
     },
     # benchmarks/results/pretraining.md chose it. More masks: the idea of Wettig et al. 2023.
     "one_machine": _PAPER.replace(
@@ -399,5 +401,5 @@ PRETRAINING_RECIPES: dict[str, PretrainingRecipe] = {
     ),
 }
 
-# The recipe of a network that is not a preset: the paper's.
+# The recipe of a network that is not a preset.
 DEFAULT_RECIPE = "albert_base_v1"

@@ -1,4 +1,4 @@
-"""Content of a report: figures by name and tables, some of which can be drawn."""
+"""The content of a report: metrics by name, and tables, some of which can be drawn."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from albert_tf.io import csv_text
 
 MAX_ROWS = 40  # of a table on a terminal
-_PER_LINE = 6  # figures there
-_MAX_WIDTH = 32  # characters of a cell there
+_PER_LINE = 6  # metrics on a line of a terminal
+_MAX_WIDTH = 32  # characters of a cell on a terminal
 
 # Ways of drawing a table.
 LINES = "lines"  # a line for each name in the first column, of the second column against the third
@@ -20,16 +20,16 @@ GRID = "grid"  # numbers of examples, a row for each name in the first column
 
 
 class ReportTable(NamedTuple):
-    """Rows under names of columns.
+    """A table with names of columns.
 
     Attributes:
-      name: of its files.
-      title: in words.
-      columns: names.
-      rows: of cells: text, numbers, or None.
-      chart: the way to draw it, if any.
-      is_brief: True if it is shown on a terminal, too.
-      mark: of LINES: a place in the second column that is marked, and its name before it.
+      name: name of its files, without the extension.
+      title: heading of the table.
+      columns: names of the columns.
+      rows: rows of cells, which are text, numbers or None.
+      chart: LINES, POINTS, CALIBRATION or GRID; None: it is not drawn.
+      is_brief: True if a terminal shows it, too.
+      mark: for LINES, the name and the position of a vertical line, a value of the second column.
     """
 
     name: str
@@ -45,18 +45,21 @@ class ReportTable(NamedTuple):
         return csv_text([self.columns, *self.rows])
 
     def text(self) -> list[str]:
-        """The lines of the table on a terminal, the first rows of many."""
-        rows = [[_cut(format_cell(cell)) for cell in row] for row in (self.columns, *self.rows[:MAX_ROWS])]
+        """The lines of the table on a terminal, with at most MAX_ROWS rows."""
+        rows = [
+            [_shorten_cell(format_cell(cell)) for cell in row]
+            for row in (self.columns, *self.rows[:MAX_ROWS])
+        ]
         first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
         lines = [
             "  ".join([name.ljust(first), *map(str.rjust, cells, widths)]).rstrip() for name, *cells in rows
         ]
-        left = len(self.rows) - MAX_ROWS
-        return [*lines, f"and {left} more"] if left > 0 else lines
+        others = len(self.rows) - MAX_ROWS
+        return [*lines, f"and {others} more"] if others > 0 else lines
 
 
 class Report(NamedTuple):
-    """Figures and tables of an evaluation, and notes on them."""
+    """Metrics, tables and notes of an evaluation."""
 
     figures: Mapping[str, float]
     tables: Sequence[ReportTable] = ()
@@ -72,28 +75,28 @@ class Report(NamedTuple):
                 lines += ["", f"{table.title}:", *table.text()]
         return lines
 
-    def content(self) -> dict[str, Any]:
-        """All of it as JSON has it: the figures by name, `notes`, and `tables`, lists of objects by name."""
+    def to_dict(self) -> dict[str, Any]:
+        """The report for JSON: metrics by name, `notes`, and `tables` as lists of objects; None for NaN."""
         tables = {
-            table.name: [dict(zip(table.columns, map(_plain, row), strict=True)) for row in table.rows]
+            table.name: [dict(zip(table.columns, map(_json_cell, row), strict=True)) for row in table.rows]
             for table in self.tables
         }
-        figures = {name: _plain(value) for name, value in self.figures.items()}
+        figures = {name: _json_cell(value) for name, value in self.figures.items()}
         return {**figures, "notes": list(self.notes), "tables": tables}
 
 
 def format_cell(cell: Any) -> str:
-    """A cell as people read it."""
+    """A cell as text for people: three decimals, empty for None."""
     if cell is None:
         return ""
     return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
 
 
-def _plain(cell: Any) -> Any:
-    """A cell as JSON can have it, which knows no NaN."""
+def _json_cell(cell: Any) -> Any:
+    """A cell for JSON: None instead of NaN and infinity."""
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def _cut(text: str) -> str:
+def _shorten_cell(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _MAX_WIDTH else f"{text[: _MAX_WIDTH - 1]}…"

@@ -1,4 +1,4 @@
-"""A report as a folder: pictures by matplotlib, JSON, CSV and one page."""
+"""Writes a report as a folder: plots by matplotlib, JSON, CSV and an HTML page."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from albert_tf.io import json_text, new_directory
+from albert_tf.io import json_text, new_local_folder
 from albert_tf.report import CALIBRATION, GRID, LINES, POINTS, Report, ReportTable, format_cell
 
-_MAX_MARKED = 40  # points of a line that are marked
-_MAX_NAMES = 40  # rows of a grid whose names can be read
-_MAX_NUMBERS = 15  # rows of a grid whose numbers can be read
-_MAX_PIECES = 400  # named on a side of all maps
-_LARGEST = 160.0  # area of a point of calibration
+_MAX_MARKED = 40  # points of a line with markers
+_MAX_NAMES = 40  # rows of a grid with names; more cannot be read
+_MAX_NUMBERS = 15  # rows of a grid with numbers; more cannot be read
+_MAX_PIECES = 400  # tokens named along a side of all attention maps
+_LARGEST_AREA = 160.0  # of a point in a calibration plot
 
 
-def picture(tables: Sequence[ReportTable], form: str = "png") -> bytes:
-    """The content of a file with a picture of tables, side by side; its form is one of matplotlib's."""
-    sizes = [_size(table) for table in tables]
+def draw_tables(tables: Sequence[ReportTable], form: str = "png") -> bytes:
+    """Draws tables side by side. Returns the content of an image file in a format of matplotlib."""
+    sizes = [_figure_size(table) for table in tables]
     figure = Figure(figsize=(sum(width for width, _ in sizes), max(height for _, height in sizes)))
     figure.set_layout_engine("constrained")
     for place, table in enumerate(tables, start=1):
@@ -35,13 +35,17 @@ def picture(tables: Sequence[ReportTable], form: str = "png") -> bytes:
         assert table.chart is not None
         _CHARTS[table.chart](axes, table)
         axes.set_title(table.title)
-    return _content(figure, form)
+    return _render(figure, form)
 
 
-def grid_of_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
-    """The content of a PNG file with attention maps [L, N, T, T], a layer a row, a head a column.
+def draw_attention_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
+    """Draws attention maps, one layer per row and one head per column.
 
-    The T pieces name the rows and columns of each map where they are few.
+    Args:
+      maps: probabilities, [L, N, T, T], from a token to a token.
+      pieces: the T tokens. They name the rows and columns of each map if they are few.
+    Returns:
+      The content of a PNG file.
     """
     rows, columns, size, _ = maps.shape
     is_named = size * max(rows, columns) <= _MAX_PIECES
@@ -52,7 +56,7 @@ def grid_of_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
     figure = Figure(figsize=(side * columns + 2.4, side * rows + 1.6), layout="constrained")
     axes = figure.add_subplot()
     axes.set_facecolor("tab:gray")  # between the maps
-    # The root shows small probabilities, of which most are.
+    # The square root makes small probabilities visible: most of them are small.
     shades = PowerNorm(0.5, vmin=0, vmax=1)
     image = axes.imshow(whole, cmap="viridis", norm=shades, interpolation="nearest")
     figure.colorbar(image, ax=axes, label="probability", shrink=min(1.0, 4 / (side * rows)), pad=0.02)
@@ -69,19 +73,19 @@ def grid_of_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
         axes.set_xticks(places[0], [*pieces] * columns, rotation=90, fontsize=5)
         axes.set_yticks(places[1], [*pieces] * rows, fontsize=5)
         axes.tick_params(length=1, pad=1)
-    return _content(figure)
+    return _render(figure)
 
 
-def _content(figure: Figure, form: str = "png") -> bytes:
-    """The content of a file with a figure."""
+def _render(figure: Figure, form: str = "png") -> bytes:
+    """The content of an image file of a figure."""
     content = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
         figure.savefig(content, dpi=120, format=form)
     return content.getvalue()
 
 
-def _size(table: ReportTable) -> tuple[float, float]:
-    """Width and height in inches."""
+def _figure_size(table: ReportTable) -> tuple[float, float]:
+    """Width and height of a plot, in inches."""
     if table.chart == LINES:  # with room for the legend
         return 5.0, 4.0 + 0.1 * len({row[0] for row in table.rows})
     if table.chart != GRID:
@@ -91,7 +95,7 @@ def _size(table: ReportTable) -> tuple[float, float]:
     return max(side + 0.8, 4.0), max(side, 3.4)
 
 
-def _lines(axes: Any, table: ReportTable) -> None:
+def _draw_lines(axes: Any, table: ReportTable) -> None:
     names = list(dict.fromkeys(row[0] for row in table.rows))
     for name in names:
         x, y = zip(*(row[1:3] for row in table.rows if row[0] == name), strict=True)
@@ -103,11 +107,11 @@ def _lines(axes: Any, table: ReportTable) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if table.mark is not None:
         axes.axvline(table.mark[1], label=table.mark[0], color="gray", linestyle="--", linewidth=1)
-    if names:  # below, where it covers nothing
+    if names:  # below the plot, where it covers nothing
         axes.legend(frameon=False, fontsize="small", ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.17))
 
 
-def _points(axes: Any, table: ReportTable) -> None:
+def _draw_points(axes: Any, table: ReportTable) -> None:
     x, y = np.array([row[1:3] for row in table.rows], float).reshape([-1, 2]).T
     ends = [min(x.min(initial=0), y.min(initial=0)), max(x.max(initial=0), y.max(initial=0))]
     axes.plot(ends, ends, color="gray", linestyle="--", linewidth=1)
@@ -116,18 +120,18 @@ def _points(axes: Any, table: ReportTable) -> None:
     axes.grid(alpha=0.3)
 
 
-def _calibration(axes: Any, table: ReportTable) -> None:
+def _draw_calibration(axes: Any, table: ReportTable) -> None:
     axes.plot([0, 1], [0, 1], color="gray", linestyle="--", linewidth=1)
     x, y, counts = np.array([(row[1], row[2], row[-1]) for row in table.rows], float).reshape([-1, 3]).T
     axes.plot(x, y, color="tab:blue", linewidth=1)
-    axes.scatter(x, y, s=_LARGEST * counts / counts.max(initial=1) + 6)
+    axes.scatter(x, y, s=_LARGEST_AREA * counts / counts.max(initial=1) + 6)
     axes.set(xlabel=f"{table.columns[1]} (area: {table.columns[-1]})", ylabel=table.columns[2])
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
     axes.grid(alpha=0.3)
 
 
-def _grid(axes: Any, table: ReportTable) -> None:
-    """Shades are shares of a row: a rare label is seen as well as a frequent one."""
+def _draw_grid(axes: Any, table: ReportTable) -> None:
+    """Draws a grid of counts. A shade is the share of its row, so that rare labels are visible, too."""
     names, counts = [str(row[0]) for row in table.rows], np.array([row[1:] for row in table.rows], float)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -143,10 +147,10 @@ def _grid(axes: Any, table: ReportTable) -> None:
 
 
 _CHARTS: dict[str, Callable[[Any, ReportTable], None]] = {
-    LINES: _lines,
-    POINTS: _points,
-    CALIBRATION: _calibration,
-    GRID: _grid,
+    LINES: _draw_lines,
+    POINTS: _draw_points,
+    CALIBRATION: _draw_calibration,
+    GRID: _draw_grid,
 }
 
 
@@ -165,48 +169,56 @@ img { max-width: 100%; }
 
 
 def write_report(folder: Path, title: str, report: Report) -> Path:
-    """Writes a report, whole or not at all, and returns the path of its page.
+    """Writes a report as a folder, whole or not at all.
 
-    The folder, which is new or empty, gets report.html, which has the title, report.json, a .csv for each
-    table, and a .png for each that can be drawn. Raises as `new_directory` does.
+    The files are report.html, report.json, a .csv for each table, and a .png for each table with a chart.
+
+    Args:
+      folder: the folder, which is new or empty.
+      title: heading of the page.
+      report: the report.
+    Returns:
+      The path of report.html.
+    Raises:
+      OSError: the folder is not new or empty, or cannot be written.
     """
-    with new_directory(folder) as place:
-        pictures = {}
+    with new_local_folder(folder) as place:
+        images = {}
         for table in report.tables:
             (place / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
             if table.chart is not None and table.rows:
-                pictures[table.name] = picture([table])
-                (place / f"{table.name}.png").write_bytes(pictures[table.name])
-        (place / CONTENT).write_text(json_text(report.content()), encoding="utf-8")
-        (place / PAGE).write_text(_page(title, report, pictures), encoding="utf-8")
+                images[table.name] = draw_tables([table])
+                (place / f"{table.name}.png").write_bytes(images[table.name])
+        (place / CONTENT).write_text(json_text(report.to_dict()), encoding="utf-8")
+        (place / PAGE).write_text(_page_html(title, report, images), encoding="utf-8")
     return folder / PAGE
 
 
-def _page(title: str, report: Report, pictures: Mapping[str, bytes]) -> str:
-    """The text of a page: pictures, as PNG by the name of their table, and the rows of other tables."""
+def _page_html(title: str, report: Report, images: Mapping[str, bytes]) -> str:
+    """The page: the PNG images, by the name of their table, and the rows of the tables without an image."""
     figures = ReportTable("", "Figures", ("figure", "value"), list(report.figures.items()))
-    first, *others = (_section(table, pictures.get(table.name)) for table in (figures, *report.tables))
+    first, *others = (_section_html(table, images.get(table.name)) for table in (figures, *report.tables))
     sections = [first, *(f"<p>{html.escape(note)}</p>" for note in report.notes), *others]
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
     body = "\n".join([f"<h1>{html.escape(title)}</h1>", *sections])
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
-def _section(table: ReportTable, picture: bytes | None) -> str:
+def _section_html(table: ReportTable, image: bytes | None) -> str:
     heading = f"<h2>{html.escape(table.title)}</h2>"
-    if picture is None:
-        return heading + (_rows(table.columns, table.rows) if table.rows else "<p>None.</p>")
-    source = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+    if image is None:
+        return heading + (_table_html(table.columns, table.rows) if table.rows else "<p>None.</p>")
+    source = f"data:image/png;base64,{base64.b64encode(image).decode()}"
     return f'{heading}<img alt="{html.escape(table.title)}" src="{source}">'
 
 
-def _rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _table_html(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    body = "\n".join("<tr>" + "".join(map(_cell_html, row)) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
 
 
-def _cell(cell: Any) -> str:
+def _cell_html(cell: Any) -> str:
     if isinstance(cell, int | float):
         return f'<td class="number">{format_cell(cell)}</td>'
     return f"<td><div>{html.escape(format_cell(cell))}</div></td>"

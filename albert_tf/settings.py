@@ -1,4 +1,4 @@
-"""Frozen records of settings: fields, flat or nested, and what changes them."""
+"""Frozen dataclasses of settings, which may be nested: conversion to flat dicts and back, and changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Record = TypeVar("_Record")
 
 
 def flatten_record(record: Any) -> dict[str, Any]:
-    """The values of a record and of the records in it, by the names of their fields; a tuple's as a list."""
+    """The values of a dataclass and of those nested in it, by the names of their fields; tuples as lists."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
@@ -22,17 +22,24 @@ def flatten_record(record: Any) -> dict[str, Any]:
 
 
 def replace_fields(record: _Record, **changes: Any) -> _Record:
-    """A record with some values changed, its own or of the records in it; TypeError for an unknown name."""
+    """A copy of a dataclass with some values changed, also in the dataclasses in it.
+
+    Args:
+      record: the dataclass.
+      **changes: the new values, by the name of the field at any depth.
+    Raises:
+      TypeError: no field has this name.
+    """
     values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}  # type: ignore[arg-type]
     for name, value in values.items():
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            inner = {inner: changes.pop(inner) for inner in flatten_record(value).keys() & changes.keys()}
-            values[name] = replace_fields(value, **inner)
+            inner_changes = {key: changes.pop(key) for key in flatten_record(value).keys() & changes.keys()}
+            values[name] = replace_fields(value, **inner_changes)
     return dataclasses.replace(record, **values | changes)  # type: ignore[type-var]
 
 
 def unflatten_record(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
-    """The record with these values; what is left out has its default, and other names are passed over."""
+    """A dataclass from a flat dict. Missing fields get their defaults; unknown names are ignored."""
     types = typing.get_type_hints(kind)
     arguments = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
@@ -44,7 +51,7 @@ def unflatten_record(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
 
 
 def flat_fields(kind: type) -> Iterator[tuple[type, dataclasses.Field]]:
-    """Each field of a record and of the records in it, with the class that it is of."""
+    """Each field of a dataclass and of the dataclasses in it, after the class that defines it."""
     types = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
         if dataclasses.is_dataclass(types[field.name]):
@@ -53,7 +60,7 @@ def flat_fields(kind: type) -> Iterator[tuple[type, dataclasses.Field]]:
             yield kind, field
 
 
-def defaults(kind: type) -> dict[str, Any]:
-    """The values that fields have where nobody says otherwise."""
+def field_defaults(kind: type) -> dict[str, Any]:
+    """The defaults of the fields that have one, by name."""
     fields = (field for _, field in flat_fields(kind))
     return {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}

@@ -71,7 +71,7 @@ def epoch(rows: TokenizedExamples, batch_size: int) -> tuple[dict[int, int], dic
 
 def trainer(preset: str) -> Callable[[Batch], tf.Tensor]:
     """An update of a new classifier, as the engine computes it."""
-    config = FINETUNING_RECIPES[TASK].network(albert_tf.PRESETS[preset])
+    config = FINETUNING_RECIPES[TASK].apply_dropout(albert_tf.PRESETS[preset])
     model = albert_tf.AlbertClassifier(config, num_labels=2, fused=True)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=1000, num_warmup_steps=100)
     optimizer.build(model.trainable_variables)

@@ -24,7 +24,7 @@ import tf_keras as keras
 import albert_tf
 from albert_tf.constants import MLM_WEIGHTS
 from albert_tf.data.dataset import pretraining_dataset
-from albert_tf.data.sources import to_evaluate_on
+from albert_tf.data.sources import evaluation_files
 from albert_tf.pretraining.pretraining_settings import read_recipe
 from albert_tf.runs.load_save import load
 from albert_tf.runs.run_directory import RunDirectory
@@ -91,7 +91,7 @@ def random_batch(vocab_size: int) -> dict[str, Any]:
 def held_out(run: str, text: str) -> tf.data.Dataset:
     """Batches of the text that `prepare` holds out, masked as the run was trained."""
     return pretraining_dataset(
-        to_evaluate_on([text]),
+        evaluation_files([text]),
         vocabulary=RunDirectory(run).vocabulary,
         batch_size=TEXT_ROWS,
         seed=0,

@@ -40,7 +40,7 @@ import albert_tf
 from albert_tf.constants import ENCODER_INPUTS, END_POSITIONS, LABELS, ROWS, START_POSITIONS
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.data import PreparedRun, prepare_run
-from albert_tf.finetuning.finetune import finetune, first_values
+from albert_tf.finetuning.finetune import finetune, initial_values
 from albert_tf.finetuning.finetuned_model import create_predict_fn, load_finetuned, mean_loss
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import set_metrics
@@ -191,7 +191,7 @@ def begin(job: Job) -> None:
         prepared = prepare_run(RunDirectory(job.folder / "none"), settings, start)
         recipe, data, contents = prepared
         assert recipe.steps is not None
-        read = first_values(settings.init_from, start.run, prepared, lambda line: None)
+        read = initial_values(settings.init_from, start.run, prepared, lambda line: None)
         keras.utils.set_random_seed(settings.seed)
         model = build_model(contents.config, contents.task, read=read)
         options = {"tokenizer": contents.tokenizer, "task": contents.task}

@@ -90,9 +90,9 @@ def main() -> None:
 def measured(run: Path, records: list) -> tuple[float, float]:
     """The accuracy of a run on records, and the milliseconds of a prediction."""
     trained = load_finetuned(run)
-    predictions = trained.predicted(records).predictions
+    predictions = trained.predict(records).predictions
     started = time.perf_counter()
-    trained.predicted(records)
+    trained.predict(records)
     took = time.perf_counter() - started
     metrics = trained.task.kind(trained.entries).metrics(records, predictions)
     return metrics["accuracy"], 1000 * took / len(records)

@@ -70,7 +70,7 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
     optimizer.build(variables)
     if options.way == "plain":
         plain = {compiled_adamw: adamw, compiled_lamb: lamb}
-        optimizer._rules = tuple(plain[rule] for rule in optimizer._rules)
+        optimizer._update_rules = tuple(plain[rule] for rule in optimizer._update_rules)
     gradients = [tf.Variable(tf.random.normal(variable.shape, stddev=0.01)) for variable in variables]
 
     @tf.function

@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegressionCV
 from albert_tf.constants import POOLINGS
 from albert_tf.finetuning.finetune import finetune, finetune_runs
 from albert_tf.finetuning.finetuning_settings import Finetuning
-from albert_tf.finetuning.reports import best_figures
+from albert_tf.finetuning.reports import best_metrics
 from albert_tf.runs.run_directory import SUMMARY_FILE, RunDirectory
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord
@@ -162,7 +162,7 @@ def chosen_rate(rates: Sequence[float], settings: Settings, output: Path) -> flo
     for rate in rates:
         chosen = settings(output / f"choice-{rate}", rate, None)
         finetune(chosen)
-        accuracies[rate] = best_figures(RunDirectory(chosen.output))["accuracy"] or 0.0
+        accuracies[rate] = best_metrics(RunDirectory(chosen.output))["accuracy"] or 0.0
     return max(accuracies, key=lambda rate: accuracies[rate])
 
 

@@ -1,4 +1,4 @@
-"""`python -m hub_export`: the modules of a run directory."""
+"""`python -m hub_export`: exports a run directory as modules."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from albert_tf.constants import EXPORT_RUNTIMES, PRECISIONS
 from albert_tf.errors import InputError
-from albert_tf.io import check_place, check_there
-from albert_tf.process import end_in_order, quiet_start
+from albert_tf.io import check_exists, check_place
+from albert_tf.process import quiet_start, raise_on_termination
 from albert_tf.program import TERMINATED, OneLineParser, run_program
 
 PROGRAM_DESCRIPTION = (
@@ -19,16 +19,16 @@ PROGRAM_DESCRIPTION = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Exports what the command line says; None reads the process's own.
+    """Runs the export that the arguments ask for. None: the arguments of this process.
 
-    SystemExit, with one line on stderr: status 2 where the export is impossible, 1 where what was exported
-    fails its check, 143 on SIGTERM. Nothing is left half-written.
+    An error raises SystemExit with one line on stderr: status 2 if the export is impossible, 1 if an exported
+    module fails its check, 143 on SIGTERM. No file is left half-written.
     """
     run_program("hub_export", PROGRAM_DESCRIPTION, add_export_flags, run_export, arguments)
 
 
 def add_export_flags(parser: OneLineParser) -> None:
-    """The flags of the program."""
+    """Adds the flags of the program to a parser."""
     add = parser.add_argument
     add("--run", required=True, help="run directory")
     add("--step", type=int, help="of the checkpoint to export (the newest; of a fine-tuned run the best)")
@@ -48,18 +48,17 @@ def add_export_flags(parser: OneLineParser) -> None:
 
 
 def run_export(flags: argparse.Namespace) -> None:
-    """Writes the modules, and prints their folders; with --to the folder, and prints its card's table."""
+    """Writes the modules and prints their folders; with --to, writes a folder and prints its card's table."""
     settings = vars(flags)
     runtime, texts = settings.pop("to"), settings.pop("calibrate")
     if texts is not None and runtime is None:
         raise InputError(f"--calibrate {texts}: of no use without --to")
-    modules = {"version": 1, "dtype": "float32", "encoder_only": False, "xla": False}
-    if runtime is not None and (
-        given := [f"--{name}" for name in modules if settings[name] != modules[name]]
-    ):
-        raise InputError(f"{', '.join(given)}: of no use with --to {runtime}, leave it out")
+    module_defaults = {"version": 1, "dtype": "float32", "encoder_only": False, "xla": False}
+    unused = [f"--{name}" for name, default in module_defaults.items() if settings[name] != default]
+    if runtime is not None and unused:
+        raise InputError(f"{', '.join(unused)}: of no use with --to {runtime}, leave it out")
     check_place(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
-    check_there(flags.run, "no such folder: name a run")
+    check_exists(flags.run, "no such folder: name a run")
     with quiet_start():
         import tensorflow as tf
 
@@ -69,8 +68,8 @@ def run_export(flags: argparse.Namespace) -> None:
     if runtime is not None:
         from hub_export.other_runtimes import export_to
 
-        others = {name: settings[name] for name in settings.keys() - modules.keys() - {"run"}}
-        card = export_to(best_run(settings["run"]), runtime=runtime, calibrate=texts, **others)
+        options = {name: settings[name] for name in settings.keys() - module_defaults.keys() - {"run"}}
+        card = export_to(best_run(settings["run"]), runtime=runtime, calibrate=texts, **options)
         print(*(line for line in card.read_text("utf-8").splitlines() if line.startswith("|")), sep="\n")
         print(card.parent)
         return
@@ -79,5 +78,5 @@ def run_export(flags: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    end_in_order(TERMINATED)
+    raise_on_termination(TERMINATED)
     main()

@@ -17,7 +17,7 @@ from albert_tf.tasks.serving import DEFAULT, Signature
 CARD = "README.md"
 NO_LICENSE = "None is named: ask whoever made the model and its text."
 
-# What `pooled_output` is, of networks with and without a pooler.
+# The text on `pooled_output` of networks with and without a pooler. It continues "`pooled_output` …".
 POOLED = (
     "was trained by the sentence objective, which says little of likeness, or by a classifier with `pooling` "
     '"first"; if the run has neither, take `sequence_output`, or fine-tune it.'
@@ -27,7 +27,7 @@ FIRST_STATE = (
     "whole texts: take `sequence_output`, or fine-tune it."
 )
 
-# By family: its name and its article.
+# Name and article of each family of networks.
 NETWORKS = {
     "albert": ("ALBERT", "[Lan et al. 2020](https://arxiv.org/abs/1909.11942)"),
     "bert": ("BERT", "[Devlin et al. 2019](https://arxiv.org/abs/1810.04805)"),
@@ -35,7 +35,7 @@ NETWORKS = {
     "distilbert": ("DistilBERT", "[Sanh et al. 2019](https://arxiv.org/abs/1910.01108)"),
 }
 
-# Tells cards of an export, which may be replaced, from other files.
+# Marks the card of an export. An export replaces such a card, but no other README.md.
 MARK = "library_name: albert_tf"
 
 
@@ -50,10 +50,18 @@ def model_card(
     license: str | None,
     xla: bool,
 ) -> str:
-    """The card, as Markdown with the fields that model hubs read in front.
+    """The card in Markdown. It begins with the fields that model hubs read.
 
-    `serving` is the folder of the serving model beside the card, with these signatures, none where the
-    encoder is exported alone; `license` the name of the weights' license, if somebody has named it.
+    Args:
+      run: run that is exported.
+      step: training step of the checkpoint.
+      model: Keras model of the run.
+      dtype: type of the exported variables.
+      seq_length: longest input of the serving model, in tokens.
+      serving: path of the serving model, relative to the card.
+      signatures: signatures of the serving model; empty if only the encoder is exported.
+      license: name of the weights' license. None: unknown.
+      xla: True if XLA compiles the exported encoders.
     """
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
     task = run.task.get("task")
@@ -66,8 +74,8 @@ def model_card(
         "task": run.task,
         "tokenizer": run.tokenizer,
         "network": model.config.to_dict(),
-        # The command line adds only names of a machine's folders.
-        "recipe": {name: _without_folders(x) for name, x in run.recipe.items() if name != "command"},
+        # The command line would only add the names of folders on this machine.
+        "recipe": {name: _remove_folders(x) for name, x in run.recipe.items() if name != "command"},
         "evaluation": run.evaluation(step),
         "requests": {name: signature.example for name, signature in signatures.items()},
     }
@@ -77,7 +85,7 @@ def model_card(
         family=model.config.family,
         network=network,
         article=article,
-        front="" if license is None else f"license: {dump_json(license)}\n",  # which YAML reads, too
+        front="" if license is None else f"license: {dump_json(license)}\n",  # JSON is YAML, too
         what=f"fine-tuned for {task}" if task else run.task["model"].replace("_", " "),
         facts=dump_json(facts, indent=2),
         text=fill_template("card_text.md", serving=serving, request=signatures[DEFAULT].example)
@@ -89,17 +97,17 @@ def model_card(
 
 
 def fill_template(template: str, **values: Any) -> str:
-    """A template beside this file with its placeholders filled in."""
+    """The text of a template beside this file, with its placeholders replaced by the values."""
     text = Path(__file__).with_name(template).read_text(encoding="utf-8")
     return string.Template(text).substitute(values)
 
 
-def _without_folders(value: Any) -> Any:
-    """A value of recipe.json; of an absolute path only its last part."""
+def _remove_folders(value: Any) -> Any:
+    """A value of recipe.json, in which each absolute path is shortened to its last part."""
     if isinstance(value, Mapping):
-        return {name: _without_folders(part) for name, part in value.items()}
+        return {name: _remove_folders(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_without_folders(part) for part in value]
+        return [_remove_folders(part) for part in value]
     if isinstance(value, str) and "://" not in value:
         scheme, colon, path = value.rpartition(":")  # hub:/folder/of/an/encoder
         return f"{scheme}{colon}{Path(path).name}" if Path(path).is_absolute() else value

@@ -1,4 +1,4 @@
-"""`python -m hub_export.check DIR`: whether exported modules load, answer, and suit TF Serving."""
+"""`python -m hub_export.check DIR`: checks that exported modules load, answer, and suit TF Serving."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from albert_tf.errors import InputError
-from albert_tf.process import end_in_order, quiet_start
+from albert_tf.process import quiet_start, raise_on_termination
 from albert_tf.program import TERMINATED, OneLineParser, run_program
 
 
 def check_main(arguments: Sequence[str] | None = None) -> None:
-    """Checks the modules that the command line names; None reads the process's own.
+    """Checks the modules that the arguments name. None: the arguments of this process.
 
-    SystemExit with status 1 where a module fails, 2 where there is none; one line on stderr says why.
+    An error raises SystemExit with one line on stderr: status 1 if a module fails, 2 if there is none.
     """
     run_program("hub_export.check", __doc__ or "", add_check_flags, run_check, arguments)
 
 
 def add_check_flags(parser: OneLineParser) -> None:
-    """The flag of the program."""
+    """Adds the flag of the program to a parser."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="a module, or a folder that holds some")
 
 
 def run_check(flags: argparse.Namespace) -> None:
-    """Checks the modules."""
-    found = sorted(path.parent for path in flags.folder.rglob("saved_model.pb"))
-    # Hidden folders are of exports that were not finished.
-    folders = [x for x in found if not any(y.startswith(".") for y in x.relative_to(flags.folder).parts)]
+    """Checks each module of a folder and prints one line for it."""
+    modules = sorted(path.parent for path in flags.folder.rglob("saved_model.pb"))
+    # Unfinished exports are in hidden folders.
+    folders = [x for x in modules if not any(y.startswith(".") for y in x.relative_to(flags.folder).parts)]
     if not folders:
         raise InputError(f"no saved_model.pb in {flags.folder}")
     with quiet_start():
@@ -43,5 +43,5 @@ def run_check(flags: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    end_in_order(TERMINATED)
+    raise_on_termination(TERMINATED)
     check_main()

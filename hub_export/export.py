@@ -1,4 +1,4 @@
-"""A run directory to the folders of its exported modules."""
+"""Exports a run directory as modules for TF Hub and a model for TF Serving."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ import tf_keras as keras
 
 from albert_tf.config import GOOGLE_FILE
 from albert_tf.constants import PRECISIONS
-from albert_tf.errors import InputError, check_choice, check_range, exists_already
+from albert_tf.errors import InputError, already_exists_error, check_choice, check_range
 from albert_tf.filesystem import check_no_glob, read_bytes
-from albert_tf.io import check_place, made_folders, naming_path, replace_folder, restore_folder, scratch
+from albert_tf.io import (
+    check_place,
+    make_folders,
+    replace_folder,
+    reraise_with_path,
+    restore_folder,
+    temporary_path,
+)
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.runs.build_model import build_model, check_vocabulary, task_of
 from albert_tf.runs.load_save import check_finite, load
@@ -31,14 +38,14 @@ from hub_export.modules import TEXT_SPEC, Module, Preprocessor, encoder_module
 from hub_export.serving_signatures import (
     HEAD_SIGNATURE,
     TOKENS_SIGNATURE,
-    Served,
+    ServingModel,
     ids_signature,
     serving_signatures,
 )
 
 
 def cast_model(model: keras.Model, dtype: str) -> keras.Model:
-    """A copy of a float32 model that holds its variables in a type of PRECISIONS and computes in it.
+    """Copies a float32 model, with its variables and its computation in a type of PRECISIONS.
 
     LayerNorm and softmax stay in float32. For float32 the model itself is returned.
     """
@@ -48,18 +55,18 @@ def cast_model(model: keras.Model, dtype: str) -> keras.Model:
 
     values = {variable.name.removesuffix(":0"): variable for variable in model.variables}
 
-    def narrow(create: Any, **kwargs: Any) -> tf.Variable:
-        if kwargs["dtype"] == tf.float32:  # Keras counts steps
+    def create_in_dtype(create: Any, **kwargs: Any) -> tf.Variable:
+        if kwargs["dtype"] == tf.float32:  # Keras' step counter is an integer
             kwargs |= {"dtype": dtype, "initial_value": tf.cast(kwargs["initial_value"], dtype)}
         return create(**kwargs)
 
-    with tf.variable_creator_scope(narrow):
+    with tf.variable_creator_scope(create_in_dtype):
         return build_model(model.config, task_of(model), values.get, dtype=dtype)
 
 
 ENCODER, PREPROCESSOR, SERVING = "encoder", "preprocessor", "serving"
 
-# Files of a run, and what they are called among the assets: the config as in Google's TF 1 modules.
+# Files of a run and their names among the assets. The config has its name in Google's TF 1 modules.
 ASSET_NAMES = {CONFIG_FILE: GOOGLE_FILE, TOKENIZER_FILE: TOKENIZER_FILE}
 
 
@@ -78,26 +85,26 @@ def export(
     """Exports a run as TF Hub modules and a serving model.
 
     It writes `<output>/preprocessor`, `<output>/encoder`, `<output>/serving/<version>` and a model card,
-    `<output>/README.md`. All appear whole or not at all. Modules and card replace those of an earlier export;
+    `<output>/README.md`. All appear whole or not at all. Modules and card of an earlier export are replaced;
     the version of the serving model must be new.
 
     Args:
       run: path of the run directory.
-      output: path of the folder: new, empty, or that of an earlier export.
+      output: path of the folder. It is new or empty, or holds an earlier export.
       seq_length: default length of the preprocessor and longest input of the serving model, in tokens. None:
-        as in task.json, or 128.
+        the length in task.json, or 128.
       encoder_only: True to write only the encoder. A run without a vocabulary needs it.
       version: number of the serving model, at least 1.
       dtype: type of the variables and of the computation, "float32" or "bfloat16".
       check: False to skip the check of the written modules (`python -m hub_export.check`).
-      step: training step of the checkpoint. None: as `albert_tf.load` chooses it.
-      license: name of the weights' licence, for the card.
-      xla: True for encoders that XLA compiles where they run, for a few shapes. For GPUs.
+      step: training step of the checkpoint. None: the step that `albert_tf.load` chooses.
+      license: name of the weights' license, for the card.
+      xla: True if XLA shall compile the encoders where they run, for a few shapes. For GPUs.
     Returns:
       Paths of the written folders.
     Raises:
       InputError: the run is damaged, its weights hold NaN or infinity, or it does not fit the arguments.
-      FileExistsError: something is there that must not be replaced.
+      FileExistsError: the output holds a file or folder that must not be replaced.
       OSError: a file cannot be read or written.
       CheckFailed: the check found an error.
 
@@ -109,30 +116,30 @@ def export(
     run, output = open_run(run), Path(output)
     if output.resolve() == Path(run.path).resolve():
         raise InputError(f"output={str(output)!r} is the run itself: name another folder")
-    task = run.task  # first of all, for it says if this is no run
-    tokenizer = None if encoder_only else _tokenizer(run)
+    task = run.task  # read first: it raises if the folder is not a run
+    tokenizer = None if encoder_only else _load_tokenizer(run)
     seq_length = task.get("seq_length", SEQ_LENGTH) if seq_length is None else seq_length
     longest = run.config.max_position_embeddings
     if tokenizer is not None:
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
         check_range("seq_length", seq_length, at_least=least, at_most=longest)
         check_range("version", version, at_least=1)
-    numbered = f"{SERVING}/{version}"
-    _check_output(output, None if encoder_only else output / numbered)
+    serving_folder = f"{SERVING}/{version}"
+    _check_output(output, None if encoder_only else output / serving_folder)
     step = run.default_step() if step is None else step
     loaded = load(run, step)
     check_finite(loaded, run, step)
     model = cast_model(loaded, dtype)
-    # Columns that encoders are compiled for: those of texts, and for other ids the longest input.
+    # Numbers of columns that XLA compiles for: lengths of texts, and the longest input for other ids.
     lengths = sorted({*few_lengths(min(seq_length, longest)), longest}) if xla else None
-    served = None if tokenizer is None else Served(model, tokenizer, seq_length, task)
+    served = None if tokenizer is None else ServingModel(model, tokenizer, seq_length, task)
     if served is not None and lengths is not None:
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
-    card = model_card(run, step, loaded, dtype, seq_length, numbered, signatures, license, xla)
+    card = model_card(run, step, loaded, dtype, seq_length, serving_folder, signatures, license, xla)
     lowercase = resolve_settings(run.vocabulary, run.tokenizer)["lowercase"]
     module = encoder_module(model, run.vocabulary, lowercase, lengths)
-    with made_folders(output), scratch(output / "export") as stage, naming_path(output, stage):
+    with make_folders(output), temporary_path(output / "export") as stage, reraise_with_path(output, stage):
         stage.mkdir()
         answers = {}
         if served is not None:
@@ -140,21 +147,21 @@ def export(
             answers[PREPROCESSOR] = save_preprocessor(preprocessor, stage / PREPROCESSOR)
         answers[ENCODER] = save_encoder(run, module, stage / ENCODER)
         if served is not None:
-            answers[numbered] = save_serving(run, served, signatures, stage / numbered)
+            answers[serving_folder] = save_serving(run, served, signatures, stage / serving_folder)
         for name, expected in answers.items() if check else ():
             check_module(stage / name, expected)
         (stage / CARD).write_text(card, encoding="utf-8")
-        if served is not None:  # the first to appear, for it alone may find its name taken by now
+        if served is not None:  # moved first: only its name may have been taken meanwhile
             (output / SERVING).mkdir(exist_ok=True)
-            (stage / numbered).rename(output / numbered)
-        for name in answers.keys() - {numbered}:
+            (stage / serving_folder).rename(output / serving_folder)
+        for name in answers.keys() - {serving_folder}:
             replace_folder(stage / name, output / name)
         (stage / CARD).replace(output / CARD)
     return [output / name for name in answers]
 
 
-def _tokenizer(run: RunDirectory) -> TextTokenizer:
-    """The tokenizer of a run, or a ValueError that says why it can have none."""
+def _load_tokenizer(run: RunDirectory) -> TextTokenizer:
+    """The tokenizer of a run. Raises InputError if the run has no usable vocabulary."""
     path = run.vocabulary
     if path is None:
         raise InputError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
@@ -163,16 +170,16 @@ def _tokenizer(run: RunDirectory) -> TextTokenizer:
 
 
 def _check_output(output: Path, version: Path | None) -> None:
-    """FileExistsError if there is something in a folder that an export must not replace.
+    """Raises FileExistsError if a folder holds something that an export must not replace.
 
-    What an export that was killed has left under another name gets its own back.
+    If an earlier export was killed while it replaced a module, the old module gets its name back.
     """
     check_place(output, is_folder=True)
     check_no_glob(output, "output")
     if version is not None:
         check_place(version.parent, is_folder=True)
         if os.path.lexists(version):
-            raise exists_already(version, "name another --version, for a server may hold this one")
+            raise already_exists_error(version, "name another --version, for a server may hold this one")
     for target in (output / PREPROCESSOR, output / ENCODER):
         restore_folder(target)
         if target.exists() and not (target / "saved_model.pb").exists():
@@ -181,25 +188,25 @@ def _check_output(output: Path, version: Path | None) -> None:
     if card.is_file() and MARK in card.read_text("utf-8", "replace"):
         return
     # An export that was killed may have left modules without their card.
-    own = {ENCODER, PREPROCESSOR, SERVING}
-    if others := sorted(path.name for path in output.glob("[!.]*") if path.name not in own):
+    exported = {ENCODER, PREPROCESSOR, SERVING}
+    if others := sorted(path.name for path in output.glob("[!.]*") if path.name not in exported):
         raise FileExistsError(f"{output} holds {others[0]} and is not an export: name a new --output")
 
 
 def save_module(
     module: Module, folder: Path, functions: Mapping[str, Any], requests: module_check.Requests
 ) -> module_check.ModuleAnswers:
-    """Writes a module; returns the answers of itself and of its signatures in memory."""
-    # The attribute in which `tf.saved_model.save` looks for a signature if it is given none: who loads the
-    # module and saves it again keeps the default one.
+    """Writes a module. Returns the outputs that the module and its signatures have in memory."""
+    # `tf.saved_model.save` without signatures saves the one in this attribute. So a module that is loaded and
+    # saved again keeps its default signature.
     module._default_save_signature = functions[DEFAULT]
     tf.saved_model.save(module, str(folder), signatures=functions)
-    return module_check.of_call(module) | module_check.of_signatures(functions, requests)
+    return module_check.run_module(module) | module_check.run_signatures(functions, requests)
 
 
 def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> module_check.ModuleAnswers:
-    """Writes the preprocessor, with a signature for servers and `saved_model_cli`, which know no calls."""
-    # A function of its own: a signature has no arguments besides its inputs.
+    """Writes the preprocessor, with a signature for clients that call no modules, such as servers."""
+    # Not the module's call, since a signature has no arguments besides its inputs.
     signature = tf.function(lambda text: preprocessor(text), autograph=False).get_concrete_function(TEXT_SPEC)
     requests = {DEFAULT: {"text": tf.constant(module_check.EXAMPLE_TEXT)}}
     expected = save_module(preprocessor, folder, {DEFAULT: signature}, requests)
@@ -208,20 +215,20 @@ def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> module_check.
 
 
 def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> module_check.ModuleAnswers:
-    """Writes the encoder; by the files among its assets `convert --from hub` makes a run of it."""
-    # Concrete: traced while it is saved, it would trace the encoder's call again.
+    """Writes the encoder, with the assets by which `convert --from hub` makes a run of it."""
+    # A concrete function: saving a tf.function would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
     expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: module_check.example_ids()})
-    _copy(run, ASSET_NAMES, folder)
+    _copy_to_assets(run, ASSET_NAMES, folder)
     return expected
 
 
 def save_serving(
-    run: RunDirectory, served: Served, signatures: Mapping[str, Signature], folder: Path
+    run: RunDirectory, served: ServingModel, signatures: Mapping[str, Signature], folder: Path
 ) -> module_check.ModuleAnswers:
-    """Writes a model for TF Serving with its warm-up requests; returns its answers to them in memory.
+    """Writes a model for TF Serving with its warm-up requests. Returns the outputs that it has in memory.
 
-    That of a fine-tuned run has the files among its assets that text for its `head` needs in other runtimes.
+    For a fine-tuned run the assets hold the files with which other runtimes turn text into inputs of `head`.
     """
     root = Module(served.model.variables)
     root.tokenizer = served.tokenizer
@@ -232,17 +239,19 @@ def save_serving(
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
     expected = save_module(root, folder, functions, requests)
     if HEAD_SIGNATURE in signatures:
-        vocabulary = Path(str(run.vocabulary)).name  # which the tokenizer was made of
-        _copy(run, {name: name for name in (CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, vocabulary)}, folder)
-    # With XLA these compile all that there is to compile.
+        vocabulary = Path(str(run.vocabulary)).name  # the tokenizer's file
+        _copy_to_assets(
+            run, {name: name for name in (CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, vocabulary)}, folder
+        )
+    # With XLA, requests of all shapes compile all programs during the warm-up.
     shapes = getattr(served.compiled, "shapes", [])
     warm_up = [(TOKENS_SIGNATURE, module_check.example_ids(*shape)) for shape in shapes]
     module_check.write_requests(folder, [*requests.items(), *warm_up])
     return expected
 
 
-def _copy(run: RunDirectory, files: Mapping[str, str], module: Path) -> None:
-    """Copies files of a run, by their new names, to the assets of a module."""
+def _copy_to_assets(run: RunDirectory, files: Mapping[str, str], module: Path) -> None:
+    """Copies files of a run to a module's assets. `files` maps names in the run to names of assets."""
     assets = module / "assets"
     assets.mkdir(exist_ok=True)
     for file, name in files.items():

@@ -1,4 +1,4 @@
-"""Modules for hub.KerasLayer: the preprocessor, the encoder and its heads."""
+"""The modules for hub.KerasLayer: the preprocessor, and the encoder with its heads."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ from albert_tf.text.tokenizer_config import (
 class Module(tf.train.Checkpoint):
     """An object that `tf.saved_model.save` writes and `hub.KerasLayer` reads with all its weights.
 
-    A subclass adds a class-level `__call__`, a tf.function traced for every permitted argument: KerasLayer
-    finds no trainable weights in a plain tf.Module. Keras objects stay in the closures of those functions, so
-    that what is saved depends on no Keras. Variables are all that any call uses, in the source model's order;
-    all can be trained.
+    It is not a plain tf.Module, in which KerasLayer finds no trainable weights. A subclass adds a class-level
+    `__call__`, a tf.function that is traced for every permitted argument. Only the closures of such functions
+    hold Keras objects, so a saved module does not depend on Keras.
+
+    Args:
+      variables: all variables that a call uses, in the order of the source model. All are trainable.
     """
 
     def __init__(self, variables: Iterable[tf.Variable] = ()):
@@ -46,7 +48,7 @@ class Module(tf.train.Checkpoint):
 
 
 def ids_spec(names: Sequence[str]) -> dict[str, tf.TensorSpec]:
-    """Inputs by name, int32 [B, any length] each."""
+    """Specifications of inputs by name, each int32 [B, any length]."""
     return {name: tf.TensorSpec([None, None], tf.int32, name) for name in names}
 
 
@@ -54,16 +56,16 @@ TEXT_SPEC = tf.TensorSpec([None], tf.string, "text")
 
 
 class Preprocessor(Module):
-    """Text to the encoder's inputs, and its steps as parts; `training` and `mask` change nothing.
+    """Turns text into the encoder's inputs. Its steps are parts. `training` and `mask` have no effect.
 
-    Its parts: `tokenize` is from string [B] to int32 [B, (tokens)], of WordPiece [B, (words), (tokens)],
-    without special tokens; `tokenize_with_offsets` also gives the first byte of each token and the byte after
-    its last, int64; `get_special_tokens_dict` of both has the ids of the special tokens and the vocabulary's
-    size; `bert_pack_inputs` packs tokens. Each part works and can be saved without the others.
+    `tokenize` turns string [B] into int32 [B, (tokens)], or for WordPiece [B, (words), (tokens)], without
+    special tokens. `tokenize_with_offsets` also returns int64 offsets: the first byte of each token and the
+    byte after its last. `get_special_tokens_dict` of both returns the ids of special tokens and the
+    vocabulary's size. `bert_pack_inputs` packs tokens. Each part can be used and saved without the others.
 
     Args:
-      tokenizer: text to token ids.
-      seq_length: length S of the inputs where the caller names none, in tokens.
+      tokenizer: turns text into token ids.
+      seq_length: default length S of the inputs, in tokens.
     """
 
     def __init__(self, tokenizer: TextTokenizer, seq_length: int = 128):
@@ -79,34 +81,34 @@ class Preprocessor(Module):
 
     @tf.function(autograph=False)
     def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> dict[str, tf.Tensor]:
-        """Each text as one segment: string [B] to int32 [B, S] by name."""
+        """Packs each text as one segment: string [B] to a dict of int32 [B, S]."""
         text = self._tokenizer.shorten_text(ensure_text_batch(text), self._seq_length)
         return pack([self.tokenize(text)], self._seq_length, self._input_format)
 
 
 class Tokenization(Module):
-    """A part of a preprocessor that makes tokens of texts, by a function of its tokenizer."""
+    """A part of a preprocessor that turns texts into tokens, by a function of its tokenizer."""
 
     def __init__(self, tokenizer: TextTokenizer, tokenize: Callable[[tf.Tensor], Any]):
         super().__init__()
-        self._tokenizer = tokenizer  # whose resources are saved with what is tracked
-        self.get_special_tokens_dict = _special_tokens(tokenizer.vocabulary)
-        # Concrete, so that the graphs of both calls have one copy of what the tokenizer holds.
+        self._tokenizer = tokenizer  # tracked, so that its resources are saved
+        self.get_special_tokens_dict = _special_tokens_function(tokenizer.vocabulary)
+        # A concrete function, so that the graphs of both calls share one copy of the tokenizer's constants.
         graph = tf.function(
             lambda text: tokenize(ensure_text_batch(text)), autograph=False
         ).get_concrete_function(TEXT_SPEC)
-        self._tokenize = lambda text: graph(text)  # which is not saved beside them
+        self._tokenize = lambda text: graph(text)  # a lambda, so that it is not saved as a further function
         for training in (False, True):
             self.__call__.get_concrete_function(TEXT_SPEC, training)
 
     @tf.function(autograph=False)
     def __call__(self, text: tf.Tensor, training: bool = False, mask: None = None) -> Any:
-        """The tokens, without the places that they have in their texts or with them."""
+        """The tokens of texts, and their offsets if this part returns offsets."""
         return self._tokenize(text)
 
 
-def _special_tokens(vocabulary: Vocabulary) -> tf.types.experimental.GenericFunction:
-    """The size of a vocabulary and the ids of its special tokens, int32 scalars."""
+def _special_tokens_function(vocabulary: Vocabulary) -> tf.types.experimental.GenericFunction:
+    """A function that returns the vocabulary's size and the ids of its special tokens, int32 scalars."""
     special = vocabulary.special_ids
     ids = {
         "vocab_size": len(vocabulary),
@@ -119,10 +121,10 @@ def _special_tokens(vocabulary: Vocabulary) -> tf.types.experimental.GenericFunc
 
 
 def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
-    """The module that packs one or two segments into the encoder's inputs.
+    """A module that packs one or two segments into the encoder's inputs.
 
-    It is from a list of one or two ragged int32, [B, (tokens)] or [B, (words), (tokens)] each, and
-    `seq_length`, an int32 scalar, to int32 [B, seq_length] by name.
+    Its arguments are a list of one or two ragged int32 tensors, each [B, (tokens)] or [B, (words), (tokens)],
+    and `seq_length`, an int32 scalar. It returns a dict of int32 [B, seq_length].
     """
 
     @tf.function(autograph=False)
@@ -138,10 +140,10 @@ def bert_pack_inputs(default_length: int, input_format: InputFormat) -> Module:
 
 
 OUTPUTS = ("pooled_output", "sequence_output", "encoder_outputs")
-Forward = Callable[[Tensors, bool], dict[str, Any]]  # of inputs and `training`
-Logits = Callable[[Tensors, Tensors], dict[str, tf.Tensor]]  # of the encoder's outputs and the inputs
+Forward = Callable[[Tensors, bool], dict[str, Any]]  # inputs and `training` to outputs
+Logits = Callable[[Tensors, Tensors], dict[str, tf.Tensor]]  # the encoder's outputs and the inputs to logits
 
-# The attributes that are the files of a vocabulary; there are published modules of the first two kinds.
+# Attributes that hold the files of a vocabulary. The first two kinds have the names of published modules.
 VOCABULARY_ASSETS = {
     SENTENCEPIECE: ("sp_model_file",),
     WORDPIECE: ("vocab_file",),
@@ -150,9 +152,12 @@ VOCABULARY_ASSETS = {
 
 
 class Network(Module):
-    """A forward pass that dropout makes different in training.
+    """A module that runs a network, in training with dropout.
 
-    `forward` is from the inputs, int32 [B, any length] each, and `training` to the outputs.
+    Args:
+      forward: function from a dict of int32 [B, any length] and `training` to a dict of outputs.
+      inputs: names of the inputs.
+      variables: all variables of the network.
     """
 
     def __init__(self, forward: Forward, inputs: tuple[str, ...], variables: list[tf.Variable]):
@@ -166,18 +171,18 @@ class Network(Module):
 
     @tf.function(autograph=False)
     def __call__(self, inputs: Tensors, training: bool = False, mask: None = None) -> dict[str, Any]:
-        """The outputs by name; `training` turns dropout on, `mask` is there as in a call of Keras."""
+        """The outputs by name. `training` turns dropout on; `mask` has no effect: Keras passes it."""
         outputs = self._forward(inputs, training)
         return tf.nest.map_structure(lambda tensor: tf.cast(tensor, tf.float32), outputs)
 
     @tf.function(autograph=False)
     def serve(self, inputs: Tensors) -> dict[str, Any]:
-        """The call by the name that Keras 3's TFSMLayer looks for, which can call no signature of three."""
+        """The call, as the endpoint of Keras 3's TFSMLayer: it cannot call a signature with three inputs."""
         return self(inputs)
 
     @tf.function(autograph=False)
     def call_training(self, inputs: Tensors) -> dict[str, Any]:
-        """The call with dropout on, as an endpoint of its own: Keras 3's TFSMLayer passes no `training`."""
+        """The call with dropout, as an endpoint of Keras 3's TFSMLayer: it does not pass `training`."""
         return self(inputs, training=True)
 
 
@@ -187,28 +192,29 @@ def encoder_module(
     lowercase: bool = True,
     lengths: Sequence[int] | None = None,
 ) -> Network:
-    """The encoder of a model as a module, and the heads of pre-training that the model has as its parts.
+    """The encoder of a model as a module. Heads of pre-training, if any, are parts of the module.
 
     Args:
       model: an AlbertEncoder or a model that has one as `encoder`. The module shares its variables.
-      vocabulary: file of the vocabulary that travels with the module, as the asset `sp_model_file` of
-        SentencePiece, `vocab_file` of WordPiece, `vocab_file` and `merges_file` of byte-level BPE.
-      lowercase: what the variable `do_lower_case` beside it says of the text, bool.
-      lengths: columns that XLA compiles the encoder for, ascending to the longest input; None: it does not.
+      vocabulary: file of the vocabulary to save with the module. The asset is `sp_model_file` for
+        SentencePiece, `vocab_file` for WordPiece, `vocab_file` and `merges_file` for byte-level BPE.
+      lowercase: value of the variable `do_lower_case`, which is saved beside the vocabulary.
+      lengths: numbers of columns that XLA compiles the encoder for, ascending. The last one is the longest
+        input. None: no XLA.
     Returns:
-      A module from `input_word_ids`, `input_mask`, `input_type_ids`, int32 [B, S], to float32
-      `pooled_output` [B, H], also under the name `default`, `sequence_output` [B, S, H] and
-      `encoder_outputs`, a list of L · inner_group_num [B, S, H]. Without a pooler `pooled_output` is the
-      first token's last state. Of an AlbertPretrainer it also has `mlm`,
-      whose input `masked_lm_positions` int32 [B, P] adds the output `mlm_logits` [B, P, V], and, named by
-      its sentence objective, `sop` with `sop_logits` or `nsp` with `nsp_logits` [B, 2].
+      A module with the inputs `input_word_ids`, `input_mask` and `input_type_ids`, int32 [B, S]. Its outputs
+      are float32: `pooled_output` [B, H], also named `default`, `sequence_output` [B, S, H] and
+      `encoder_outputs`, a list of L · inner_group_num tensors [B, S, H]. Without a pooler, `pooled_output` is
+      the first token's last state. For an AlbertPretrainer the module has further modules as attributes.
+      `mlm` has the further input `masked_lm_positions` int32 [B, P] and the further output `mlm_logits` [B,
+      P, V]. `sop` or `nsp` has the further output `sop_logits` or `nsp_logits` [B, 2].
     """
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
 
-    def plain(inputs: Tensors, training: bool) -> Tensors:
+    def call_encoder(inputs: Tensors, training: bool) -> Tensors:
         return with_pooled_output(encoder(inputs, training=training))
 
-    compute = plain if lengths is None else _compiled(encoder, lengths)
+    compute = call_encoder if lengths is None else _compile_encoder(encoder, lengths)
 
     def encode(inputs: Tensors, training: bool) -> dict[str, Any]:
         outputs = compute(inputs, training)
@@ -225,9 +231,9 @@ def encoder_module(
 
     module = Network(encode, ENCODER_INPUTS, encoder.weights)
     if isinstance(model, AlbertPretrainer):
-        module.mlm = _with_head(module, model.mlm, mlm_logits, MLM_POSITIONS)
+        module.mlm = _add_head(module, model.mlm, mlm_logits, MLM_POSITIONS)
         if model.sentence is not None:
-            setattr(module, model.sentence_objective, _with_head(module, model.sentence, sentence_logits))
+            setattr(module, model.sentence_objective, _add_head(module, model.sentence, sentence_logits))
     if vocabulary is not None:
         kind = read_tokenizer_kind(vocabulary)
         for attribute, file in zip(VOCABULARY_ASSETS[kind], VOCABULARY_FILES[kind], strict=True):
@@ -236,10 +242,11 @@ def encoder_module(
     return module
 
 
-def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:
-    """An encoder that XLA compiles, of inputs that are filled up in the graph.
+def _compile_encoder(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:
+    """A forward pass that XLA compiles. It pads the inputs in the graph, so that there are few shapes.
 
-    Columns are filled up to one of the lengths; several rows, but in training, to a multiple of ROWS_AT_ONCE.
+    Columns are padded to one of the lengths. In inference several rows are padded to a multiple of
+    ROWS_AT_ONCE.
     """
 
     @functools.partial(tf.function, autograph=False, jit_compile=True)
@@ -249,18 +256,18 @@ def _compiled(encoder: AlbertEncoder, lengths: Sequence[int]) -> Forward:
 
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
         rows, columns = tf.unstack(tf.shape(inputs[INPUT_MASK]))
-        several = -(-rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
-        wanted = rows if training else tf.where(rows > 1, several, rows)
-        # The seed is drawn outside, where it is another one at each call.
+        multiple = -(-rows // ROWS_AT_ONCE) * ROWS_AT_ONCE
+        padded_rows = rows if training else tf.where(rows > 1, multiple, rows)
+        # Drawn outside of the compiled function, so that each call has another seed.
         seed = draw_seed(None) if training else None
-        outputs = compute(pad_inputs(inputs, wanted, next_length(columns, lengths)), seed)
+        outputs = compute(pad_inputs(inputs, padded_rows, next_length(columns, lengths)), seed)
         return tf.nest.map_structure(lambda x: x[:rows] if x.shape.rank == 2 else x[:rows, :columns], outputs)
 
     return forward
 
 
-def _with_head(module: Network, head: keras.layers.Layer, logits: Logits, *further_inputs: str) -> Network:
-    """An encoder's module with a head, whose graph calls the encoder's: that is saved once."""
+def _add_head(module: Network, head: keras.layers.Layer, logits: Logits, *further_inputs: str) -> Network:
+    """An encoder's module with a head. Its graph calls the encoder's graph, which is saved only once."""
 
     def forward(inputs: Tensors, training: bool) -> dict[str, Any]:
         outputs = module({name: inputs[name] for name in ENCODER_INPUTS}, training=training)

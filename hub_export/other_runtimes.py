@@ -1,4 +1,4 @@
-"""A run directory to a folder for OpenVINO, ONNX Runtime or LiteRT, in float32 or int8."""
+"""Exports a run directory for OpenVINO, ONNX Runtime or LiteRT, in float32 or int8."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ import tensorflow as tf
 from albert_tf.constants import ENCODER_INPUTS, EXPORT_RUNTIMES, INPUT_MASK
 from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.filesystem import read_bytes
-from albert_tf.io import check_new, json_text, new_directory
+from albert_tf.io import check_new_local_folder, json_text, new_local_folder
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
-from albert_tf.tasks.serving import Served, Signature
+from albert_tf.tasks.serving import ServingModel, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, read_vocabulary
@@ -34,16 +34,16 @@ from hub_export.serving_signatures import head_signature, ids_signature
 
 NamedArrays = Mapping[str, np.ndarray]
 Rows = Sequence[NamedArrays]
-Call = Callable[[NamedArrays], NamedArrays]
+Call = Callable[[NamedArrays], NamedArrays]  # inputs to outputs
 
 
-# A function to convert is a tf.function with one input signature, from int32 tensors to tensors by name.
+# `function` is here a tf.function with one input signature, from int32 tensors to a dict of tensors.
 
 
-def _openvino(function: Any, file: Path, length: int) -> None:
+def _convert_openvino(function: Any, file: Path, length: int) -> None:
     import openvino
 
-    # By way of a SavedModel: OpenVINO 2026.4 converts functions themselves, too, but not on Python 3.13.
+    # Through a SavedModel: OpenVINO 2026.4 can convert functions, too, but not on Python 3.13.
     concrete, holder = function.get_concrete_function(), tf.Module()
     holder.held = concrete.variables
     with tempfile.TemporaryDirectory() as folder:
@@ -51,11 +51,11 @@ def _openvino(function: Any, file: Path, length: int) -> None:
         openvino.save_model(openvino.convert_model(folder), file, compress_to_fp16=False)
 
 
-def _openvino_int8(function: Any, plain: Path, file: Path, samples: Rows) -> None:
+def _quantize_openvino(function: Any, plain: Path, file: Path, samples: Rows) -> None:
     import nncf
     import openvino
 
-    # Without what would fit the weights to each layer: layers that share them would have copies.
+    # These two methods would adapt the weights to each layer, so that layers that share weights get copies.
     advanced = nncf.AdvancedQuantizationParameters(
         disable_bias_correction=True, smooth_quant_alphas=nncf.AdvancedSmoothQuantParameters(matmul=-1)
     )
@@ -64,28 +64,28 @@ def _openvino_int8(function: Any, plain: Path, file: Path, samples: Rows) -> Non
         nncf.Dataset(samples),
         model_type=nncf.ModelType.TRANSFORMER,
         subset_size=len(samples),
-        # Of a head that follows up starts its parts would share a scale, and differ in its kind.
+        # In a head that follows up starts the concatenated parts would share a scale, but differ in its kind.
         ignored_scope=nncf.IgnoredScope(types=["Concat"], validate=False),
         advanced_parameters=advanced,
     )
     openvino.save_model(quantized, file, compress_to_fp16=False)
 
 
-def _openvino_load(file: Path) -> Call:
+def _load_openvino(file: Path) -> Call:
     import openvino
 
-    # Without the hint it computes in bfloat16 where the processor can.
+    # Without this hint OpenVINO computes in bfloat16 if the processor can.
     compiled = openvino.compile_model(file, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     return lambda inputs: {output.any_name: array for output, array in compiled(dict(inputs)).items()}
 
 
-def _onnx(function: Any, file: Path, length: int) -> None:
+def _convert_onnx(function: Any, file: Path, length: int) -> None:
     import tf2onnx.convert
 
     tf2onnx.convert.from_function(function, function.input_signature, opset=18, output_path=str(file))
 
 
-def _onnx_int8(function: Any, plain: Path, file: Path, samples: Rows) -> None:
+def _quantize_onnx(function: Any, plain: Path, file: Path, samples: Rows) -> None:
     from onnxruntime import quantization
 
     class Reader(quantization.CalibrationDataReader):
@@ -95,7 +95,7 @@ def _onnx_int8(function: Any, plain: Path, file: Path, samples: Rows) -> None:
             return dict(row) if (row := next(self.rows, None)) is not None else None
 
     prepared = file.with_suffix(".prepared.onnx")
-    # Symbolic shapes would need SymPy, and only other operations than products ask for them.
+    # Symbolic shapes need SymPy, and matrix products do not need symbolic shapes.
     quantization.shape_inference.quant_pre_process(plain, prepared, skip_symbolic_shape=True)
     quantization.quantize_static(
         prepared, file, Reader(), op_types_to_quantize=["MatMul", "Gemm"], per_channel=True
@@ -103,7 +103,7 @@ def _onnx_int8(function: Any, plain: Path, file: Path, samples: Rows) -> None:
     prepared.unlink()
 
 
-def _onnx_load(file: Path) -> Call:
+def _load_onnx(file: Path) -> Call:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
@@ -111,13 +111,13 @@ def _onnx_load(file: Path) -> Call:
     return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
-def _litert(function: Any, file: Path, length: int, samples: Rows = ()) -> None:
-    """For one row of so many tokens; int8 where there are samples of such rows."""
+def _convert_litert(function: Any, file: Path, length: int, samples: Rows = ()) -> None:
+    """Converts for one row of `length` tokens, to int8 if there are samples of such rows."""
     specs, holder = function.input_signature, tf.Module()
-    fixed = [tf.TensorSpec([1, *spec.shape[1:-1], length], tf.int32, spec.name) for spec in specs]
+    fixed_specs = [tf.TensorSpec([1, *spec.shape[1:-1], length], tf.int32, spec.name) for spec in specs]
     holder.held = list(function.get_concrete_function().variables)
 
-    @tf.function(input_signature=fixed, autograph=False)
+    @tf.function(input_signature=fixed_specs, autograph=False)
     def call(*inputs: tf.Tensor) -> Any:
         return function(**{spec.name: tensor for spec, tensor in zip(specs, inputs, strict=True)})
 
@@ -130,11 +130,11 @@ def _litert(function: Any, file: Path, length: int, samples: Rows = ()) -> None:
         file.write_bytes(converter.convert())
 
 
-def _litert_int8(function: Any, plain: Path, file: Path, samples: Rows) -> None:
-    _litert(function, file, samples[0][INPUT_MASK].shape[-1], samples)
+def _quantize_litert(function: Any, plain: Path, file: Path, samples: Rows) -> None:
+    _convert_litert(function, file, samples[0][INPUT_MASK].shape[-1], samples)
 
 
-def _litert_load(file: Path) -> Call:
+def _load_litert(file: Path) -> Call:
     from ai_edge_litert.interpreter import Interpreter
 
     runner = Interpreter(model_path=str(file), num_threads=os.cpu_count()).get_signature_runner()
@@ -142,18 +142,18 @@ def _litert_load(file: Path) -> Call:
 
 
 class Runtime(NamedTuple):
-    """Functions that write and load a file of a runtime."""
+    """A runtime, with functions that write and load its files."""
 
     title: str
     packages: tuple[str, ...]  # modules; pip has "-" for "_"
-    quantizer: tuple[str, ...]  # further ones for int8
-    convert: Callable[[Any, Path, int], None]  # of a length in tokens, where `is_fixed`
-    quantize: Callable[[Any, Path, Path, Rows], None]  # from the file in float32
+    quantizer: tuple[str, ...]  # further packages for int8
+    convert: Callable[[Any, Path, int], None]  # function, file, and length in tokens if `is_fixed`
+    quantize: Callable[[Any, Path, Path, Rows], None]  # function, float32 file, int8 file, samples
     load: Callable[[Path], Call]
-    is_fixed: bool = False  # True if all inputs are one row of one length
+    is_fixed: bool = False  # True if inputs have one row and a fixed length
 
     def check_installed(self, is_quantized: bool) -> None:
-        """InputError, with the command that installs them, if packages are missing."""
+        """Raises InputError, with the command to install them, if packages are missing."""
         needed = self.packages + (self.quantizer if is_quantized else ())
         missing = [name.replace("_", "-") for name in needed if importlib.util.find_spec(name) is None]
         if missing:
@@ -161,15 +161,21 @@ class Runtime(NamedTuple):
 
 
 RUNTIMES = {
-    "openvino": Runtime("OpenVINO", ("openvino",), ("nncf",), _openvino, _openvino_int8, _openvino_load),
-    "onnx": Runtime("ONNX Runtime", ("tf2onnx", "onnxruntime"), (), _onnx, _onnx_int8, _onnx_load),
-    "litert": Runtime("LiteRT", ("ai_edge_litert",), (), _litert, _litert_int8, _litert_load, is_fixed=True),
+    "openvino": Runtime(
+        "OpenVINO", ("openvino",), ("nncf",), _convert_openvino, _quantize_openvino, _load_openvino
+    ),
+    "onnx": Runtime(
+        "ONNX Runtime", ("tf2onnx", "onnxruntime"), (), _convert_onnx, _quantize_onnx, _load_onnx
+    ),
+    "litert": Runtime(
+        "LiteRT", ("ai_edge_litert",), (), _convert_litert, _quantize_litert, _load_litert, is_fixed=True
+    ),
 }
 
 
-RUNTIME_TOLERANCE = 1e-3  # of a converted network in float32
+RUNTIME_TOLERANCE = 1e-3  # largest absolute difference of a float32 network to TensorFlow
 
-# What of an output is a decision, whose agreement is counted; of other outputs, distances alone.
+# Outputs that hold decisions, with functions to decisions. Their agreement with TensorFlow is counted.
 DECISIONS = {
     **dict.fromkeys(("logits", "start_logits", "end_logits"), lambda x: x.argmax(-1)),
     "start_top_index": lambda x: x[..., 0],
@@ -187,68 +193,68 @@ def export_to(
 ) -> Path:
     """Writes a folder with the network of a run for another runtime, whole or not at all.
 
-    A fine-tuned run's network answers what its head does, another's `pooled_output` and `sequence_output`.
-    All layers are computed: there are no early exits. The tokenizer's files, the settings and a card are
-    beside it.
+    The network of a fine-tuned run has the outputs of its head. Other networks have `pooled_output` and
+    `sequence_output`. All layers are computed: there are no early exits. The folder also holds the files of
+    the tokenizer, the settings and a card.
 
     Args:
-      run: a run directory.
-      output: the folder, new or empty.
+      run: path of the run directory.
+      output: path of the folder, new or empty.
       runtime: "openvino", "onnx" or "litert".
-      calibrate: file of texts, one a line, or two with a tab between, by which products of activations are
-        computed in int8, in a second file; the card then compares both with TensorFlow on these texts.
-      seq_length: tokens of a text at most, and of all inputs for LiteRT; None: as the run has it, else 128.
-      step: of the checkpoint; None: that which `load` takes.
-      license: of the weights, by name, for the card.
+      calibrate: path of a file of texts, one per line, or two with a tab between them. A second file is then
+        written, which computes matrix products in int8, and the card compares both with TensorFlow.
+      seq_length: longest input, in tokens; for LiteRT the length of all inputs. None: the run's, or 128.
+      step: training step of the checkpoint. None: the step that `albert_tf.load` chooses.
+      license: name of the weights' license, for the card.
     Returns:
-      The card.
+      Path of the card.
     Raises:
       InputError: a package is missing, or the run does not fit the arguments.
       OSError: a file cannot be read or written, or the folder holds something.
-      CheckFailed: what was converted answers otherwise than TensorFlow.
+      CheckFailed: the outputs of the converted network differ from TensorFlow's.
     """
     check_choice("to", runtime, RUNTIMES)
     target, run = RUNTIMES[runtime], open_run(run)
     target.check_installed(calibrate is not None)
-    check_new(Path(output))
+    check_new_local_folder(Path(output))
     model = load(run, step)
     check_finite(model, run, step)
     longest = model.config.max_position_embeddings
     seq_length = min(run.task.get("seq_length", SEQ_LENGTH), longest) if seq_length is None else seq_length
     check_range("seq_length", seq_length, at_least=3, at_most=longest)
-    signature = network(model)
-    texts = None if calibrate is None else inputs_of_texts(run, model, Path(calibrate), seq_length)
-    with _without_telemetry(), new_directory(Path(output)) as folder:
+    signature = network_signature(model)
+    texts = None if calibrate is None else read_calibration_rows(run, model, Path(calibrate), seq_length)
+    with _without_telemetry(), new_local_folder(Path(output)) as folder:
         file = folder / EXPORT_RUNTIMES[runtime]
         target.convert(signature.function, file, seq_length)
         check_close(target, file, signature, seq_length)
         table = f"| network | MB |\n|---|---|\n| {target.title}, float32 | {_megabytes(file):.2f} |"
         if texts is not None:
-            rows = [_fixed(row, seq_length) for row in texts] if target.is_fixed else texts
+            rows = [_pad_row(row, seq_length) for row in texts] if target.is_fixed else texts
             int8 = file.with_stem(f"{file.stem}_int8")
-            with contextlib.redirect_stdout(sys.stderr):  # where progress belongs
+            with contextlib.redirect_stdout(sys.stderr):  # progress bars belong there
                 target.quantize(signature.function, file, int8, rows)
             size = 4 * model.count_params() / 1e6
-            networks = [ComparedNetwork("TensorFlow, float32", _tensorflow(signature), texts, size)]
+            networks = [ComparedNetwork("TensorFlow, float32", _tensorflow_call(signature), texts, size)]
             for name, path in (("float32", file), ("int8", int8)):
                 call = target.load(path)
                 networks.append(ComparedNetwork(f"{target.title}, {name}", call, rows, _megabytes(path)))
-            table = comparison(networks)
+            table = comparison_table(networks)
         _copy_files(run, folder)
-        fixed = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time."
-        exits = (
+        fixed_shape = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time."
+        no_exits = (
             "\nThe run has exits after each layer; here all layers are computed: there are no early exits.\n"
         )
         text = fill_template(
             "runtime_card.md",
             title=target.title,
             what=run.task.get("task") or run.task["model"].replace("_", " "),
-            inputs=_described({spec.name: spec for spec in signature.function.input_signature}),
-            outputs=_described(signature.function.get_concrete_function().structured_outputs),
-            fixed=fixed if target.is_fixed else "",
+            inputs=_list_shapes({spec.name: spec for spec in signature.function.input_signature}),
+            outputs=_list_shapes(signature.function.get_concrete_function().structured_outputs),
+            fixed=fixed_shape if target.is_fixed else "",
             longest=seq_length,
             table=table,
-            exits=exits if getattr(model, "early_exit", False) else "",
+            exits=no_exits if getattr(model, "early_exit", False) else "",
             license=license or NO_LICENSE,
         )
         (folder / CARD).write_text(text, encoding="utf-8")
@@ -257,9 +263,9 @@ def export_to(
 
 @contextlib.contextmanager
 def _without_telemetry() -> Iterator[None]:
-    """Keeps OpenVINO's converter and NNCF from reporting their use, which delays them where no network is.
+    """Stops OpenVINO's converter and NNCF from reporting their use, which is slow without a connection.
 
-    They do not report from a build server, which these variables stand for.
+    They do not report if these variables say that they run on a build server.
     """
     before = {name: os.environ.get(name) for name in ("TF_BUILD", "NNCF_CI")}
     os.environ.update(dict.fromkeys(before, "1"))
@@ -272,22 +278,22 @@ def _without_telemetry() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def network(model: Any) -> Signature:
-    """The function from token ids that is converted, and a request for it."""
+def network_signature(model: Any) -> Signature:
+    """The function from token ids that is converted, and an example request."""
     encoder = model if isinstance(model, AlbertEncoder) else model.encoder
 
-    def encoded(inputs: Any) -> Any:
+    def encode(inputs: Any) -> Any:
         outputs = with_pooled_output(encoder(inputs, training=False))
         return {name: outputs[name] for name in ("pooled_output", "sequence_output")}  # no layers, no exits
 
     example = dict(zip(ENCODER_INPUTS, ([[2, 5, 3]], [[1, 1, 1]], [[0, 0, 0]]), strict=True))
     if not hasattr(model, "with_encoder") or hasattr(model, "mlm"):
-        return Signature(ids_signature(encoded), example)
-    return head_signature(model, encoded, example)
+        return Signature(ids_signature(encode), example)
+    return head_signature(model, encode, example)
 
 
-def inputs_of_texts(run: RunDirectory, model: Any, file: Path, seq_length: int) -> list[NamedArrays]:
-    """The network's inputs of the texts in a file, [1, S] each; an InputError where they do not fit it."""
+def read_calibration_rows(run: RunDirectory, model: Any, file: Path, seq_length: int) -> list[NamedArrays]:
+    """Reads texts from a file as inputs of the network, [1, S] each. InputError if they do not fit it."""
     if run.vocabulary is None or run.task["model"] == "multiple_choice":
         problem = "has no vocabulary" if run.vocabulary is None else "chooses among options"
         raise InputError(f"calibrate={str(file)!r}: {run} {problem}: leave it out")
@@ -298,47 +304,47 @@ def inputs_of_texts(run: RunDirectory, model: Any, file: Path, seq_length: int) 
     if any(len(line) != count for line in lines):
         form = "two texts with a tab between them" if count > 1 else "one text without a tab"
         raise InputError(f"calibrate={str(file)!r}: write {form} into each line")
-    served = Served(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
+    served = ServingModel(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
     least = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
-    rows = (served.inputs(*(tf.constant([text]) for text in line)) for line in lines)
-    return [_fixed(row, max(least, row[INPUT_MASK].shape[-1])) for row in map(_arrays, rows)]
+    rows = (served.model_inputs(*(tf.constant([text]) for text in line)) for line in lines)
+    return [_pad_row(row, max(least, row[INPUT_MASK].shape[-1])) for row in map(_to_arrays, rows)]
 
 
-def _fixed(row: NamedArrays, length: int) -> NamedArrays:
-    """Inputs filled up to a length."""
+def _pad_row(row: NamedArrays, length: int) -> NamedArrays:
+    """Pads the inputs of a row with zeros to a length."""
     missing = length - row[INPUT_MASK].shape[-1]
     return {name: np.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, missing)]) for name, x in row.items()}
 
 
 def check_close(target: Runtime, file: Path, signature: Signature, seq_length: int) -> None:
-    """CheckFailed unless a converted network answers its example as TensorFlow does."""
+    """Raises CheckFailed if a converted network's outputs for its example differ from TensorFlow's."""
     row: NamedArrays = {name: np.array(values, np.int32) for name, values in signature.example.items()}
-    row = _fixed(row, seq_length) if target.is_fixed else row
-    found, expected = target.load(file)(row), _tensorflow(signature)(row)
-    apart = largest_difference(found, expected, row) if found.keys() == expected.keys() else float("inf")
+    row = _pad_row(row, seq_length) if target.is_fixed else row
+    outputs, expected = target.load(file)(row), _tensorflow_call(signature)(row)
+    apart = largest_difference(outputs, expected, row) if outputs.keys() == expected.keys() else float("inf")
     if not apart <= RUNTIME_TOLERANCE:
         raise CheckFailed(f"{target.title}: outputs are {apart:.1e} away from TensorFlow's")
 
 
-def _tensorflow(signature: Signature) -> Call:
-    return lambda row: _arrays(signature.function(**row))
+def _tensorflow_call(signature: Signature) -> Call:
+    return lambda row: _to_arrays(signature.function(**row))
 
 
-def _arrays(tensors: Mapping[str, tf.Tensor]) -> NamedArrays:
+def _to_arrays(tensors: Mapping[str, tf.Tensor]) -> NamedArrays:
     return {name: tensor.numpy() for name, tensor in tensors.items()}
 
 
-def largest_difference(found: NamedArrays, expected: NamedArrays, row: NamedArrays) -> float:
-    """The largest between outputs, but for those at padding."""
+def largest_difference(outputs: NamedArrays, expected: NamedArrays, row: NamedArrays) -> float:
+    """The largest absolute difference between two networks' outputs, without outputs at padding."""
     return max(
-        float(np.abs(one - expected[name])[_tokens(one, row)].max())
-        for name, one in found.items()
-        if np.issubdtype(one.dtype, np.floating)
+        float(np.abs(output - expected[name])[_token_index(output, row)].max())
+        for name, output in outputs.items()
+        if np.issubdtype(output.dtype, np.floating)
     )
 
 
-def _tokens(output: np.ndarray, row: NamedArrays) -> Any:
-    """An index of what is not at padding, of outputs [B, S, …] and others."""
+def _token_index(output: np.ndarray, row: NamedArrays) -> Any:
+    """An index that selects tokens from an output [B, S, …], and all elements from other outputs."""
     mask = row[INPUT_MASK]
     return mask > 0 if output.shape[:2] == mask.shape else ...
 
@@ -348,14 +354,17 @@ class ComparedNetwork(NamedTuple):
 
     name: str
     call: Call
-    rows: Rows  # the texts as it takes them: TensorFlow's are without padding
+    rows: Rows  # inputs of the texts; TensorFlow's have no padding
     megabytes: float
 
 
-def comparison(networks: Sequence[ComparedNetwork]) -> str:
-    """A table of networks, which answer in turn, TensorFlow's first: size, latency, agreement with it."""
+def comparison_table(networks: Sequence[ComparedNetwork]) -> str:
+    """A table of networks: size, latency, and agreement with the first network, which is TensorFlow's.
+
+    For each text, all networks are timed one after the other.
+    """
     for network in networks:
-        network.call(network.rows[0])  # warm
+        network.call(network.rows[0])  # warm-up
     seconds: dict[str, list[float]] = {network.name: [] for network in networks}
     answers: dict[str, list[NamedArrays]] = {network.name: [] for network in networks}
     for number in range(len(networks[0].rows)):
@@ -368,17 +377,17 @@ def comparison(networks: Sequence[ComparedNetwork]) -> str:
     for name, _, rows, megabytes in networks:
         expected = list(map(networks[0].call, rows))
         apart = max(map(largest_difference, answers[name], expected, rows))
-        same = _agreement(answers[name], expected, rows)
+        same = _format_agreement(answers[name], expected, rows)
         milliseconds = 1000 * statistics.median(seconds[name])
         lines.append(f"| {name} | {megabytes:.2f} | {milliseconds:.2f} | {same} | {apart:.1e} |")
     return "\n".join(lines)
 
 
-def _agreement(found: Rows, expected: Rows, texts: Rows) -> str:
-    """The share of decisions that are the same; a dash where there are none."""
+def _format_agreement(outputs: Rows, expected: Rows, texts: Rows) -> str:
+    """The share of equal decisions in per cent; a dash if the outputs hold no decisions."""
     same = [
-        (decide(one[name]) == decide(other[name]))[_tokens(decide(one[name]), text)].reshape(-1)
-        for one, other, text in zip(found, expected, texts, strict=True)
+        (decide(one[name]) == decide(other[name]))[_token_index(decide(one[name]), text)].reshape(-1)
+        for one, other, text in zip(outputs, expected, texts, strict=True)
         for name, decide in DECISIONS.items()
         if name in other and other[name].shape[-1] > 1
     ]
@@ -390,15 +399,15 @@ def _megabytes(file: Path) -> float:
 
 
 def _copy_files(run: RunDirectory, folder: Path) -> None:
-    """The settings of a run, and its vocabulary where it has one."""
+    """Copies the settings of a run and its vocabulary, if any, to a folder."""
     for name in (CONFIG_FILE, TOKENIZER_FILE):
         (folder / name).write_bytes(read_bytes(run.file(name)))
-    pairs = takes_pairs(run.task)  # for readers that know no tasks' names
+    pairs = takes_pairs(run.task)  # for readers that do not know the names of tasks
     task = run.task if pairs is None else {**run.task, PAIRS_KEY: pairs}
     (folder / TASK_FILE).write_text(json_text(task), encoding="utf-8")
     for name, content in {} if run.vocabulary is None else read_vocabulary(run.vocabulary).items():
         (folder / name).write_bytes(content)
 
 
-def _described(tensors: Mapping[str, Any]) -> str:
+def _list_shapes(tensors: Mapping[str, Any]) -> str:
     return "\n".join(f"- `{name}` {tensor.shape.as_list()}" for name, tensor in tensors.items())

@@ -137,12 +137,12 @@ def tiny_vocabulary(tiny_corpus, made_once) -> Path:
 
     Of how its text was normalised it remembers nothing, so that tests may say what they like.
     """
-    from albert_tf.text.tokenizer_config import read_settings_beside
+    from albert_tf.text.tokenizer_config import tokenizer_settings_path
     from albert_tf.text.vocabulary_training import train_vocabulary
 
     def write(folder):
         train_vocabulary(tiny_corpus, folder / "spiece.model", vocab_size=TINY.vocab_size)
-        read_settings_beside(folder / "spiece.model").unlink()
+        tokenizer_settings_path(folder / "spiece.model").unlink()
 
     return made_once("vocabulary", write) / "spiece.model"
 

@@ -23,7 +23,7 @@ import hub_export.__main__ as exporting
 from albert_tf import AlbertConfig, cli
 from albert_tf.conversion import download
 from albert_tf.conversion.convert import convert
-from albert_tf.recipes import PRETRAINING_RECIPES, stage_ends, stages_from
+from albert_tf.recipes import PRETRAINING_RECIPES, parse_stages, stage_ends
 from tests.albert_tf.conversion.loopback import Answer, instead_of_hugging_face, packed, put_repository, serve
 from tests.pages import ROOT, anchors, blocks, commands, links, pages
 from tests.sandbox import write_sandbox
@@ -227,7 +227,7 @@ def publishers(sandbox, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch, serve() as server:
         server.answers["/albert_base_v2.tar.gz"] = Answer(packed(scratch / "google"))
         put_repository(server, "albert/albert-base-v2", scratch / "huggingface")
-        patch.setattr(download, "_ARCHIVES_AT", f"{server.address}/")
+        patch.setattr(download, "_ARCHIVES_URL", f"{server.address}/")
         patch.setenv("no_proxy", "127.0.0.1,localhost")
         patch.setenv("ALBERT_TF_CACHE", str(scratch / "cache"))
         instead_of_hugging_face(server.address, scratch / "home", patch)
@@ -251,7 +251,7 @@ def test_the_blocks_of_a_section(section, sandbox, publishers, tmp_path, monkeyp
         if block.language == "python":
             run_python(block.text)
         elif block.text.startswith("["):
-            assert stage_ends(stages_from(json.loads(block.text)), steps=1000) == [300, 700, 1000]
+            assert stage_ends(parse_stages(json.loads(block.text)), steps=1000) == [300, 700, 1000]
         elif block.language == "json":
             Path("network.json").write_text(block.text, "utf-8")
             expected = albert_tf.PRESETS["albert_base_v2"].replace(**json.loads(block.text))

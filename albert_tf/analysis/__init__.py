@@ -1,1 +1,1 @@
-"""Learning curves, what layers and attention do to text, and plans of runs."""
+"""Learning curves, hidden states and attention of a model, and plans of runs."""

@@ -1,4 +1,4 @@
-"""The learning curve of a run, as tables and as a picture."""
+"""Learning curves of a run, as tables and as a picture."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from albert_tf.errors import InputError
 from albert_tf.filesystem import exists
-from albert_tf.io import whole_file
+from albert_tf.io import atomic_file
 from albert_tf.report import LINES, ReportTable
 from albert_tf.runs.run_directory import BEST_KEY, CHOSEN, METRICS_FILE, TASK_FILE, RunDirectory, read_metrics
 
 PICTURE_FORMATS = (".png", ".svg", ".pdf")
 
-# Parts of the picture, and the names of metrics in them.
+# Panels of the picture, and the metrics that each shows.
 PANELS = {
     "masked language model, nats": re.compile("(eval_)?mlm_loss"),
     "sentence objective, nats": re.compile("(eval_)?(sop|nsp)_loss"),
@@ -27,7 +27,16 @@ PANELS = {
 
 
 def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, float]]]:
-    """The figures of a run by name, each a list of (step, value); raises as `read_metrics`."""
+    """Reads the metrics of a run.
+
+    Args:
+      run: run directory.
+    Returns:
+      A list of (step, value) for each metric, by name.
+    Raises:
+      FileNotFoundError: the run has no metrics.
+      InputError: a line of the metrics is damaged.
+    """
     series: dict[str, list[tuple[int, float]]] = {}
     for line in read_metrics(run):
         for name, value in line.items():
@@ -37,34 +46,36 @@ def metric_series(run: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
 
 
 def curve_tables(run: str | os.PathLike[str]) -> list[ReportTable]:
-    """The losses and metrics of a run over its updates, a table each part of the picture that has any."""
+    """Tables of a run's losses and metrics over the steps, one for each panel that has any."""
     series, tables, directory = metric_series(run), [], RunDirectory(run)
     is_finetuned = exists(directory.file(TASK_FILE)) and BEST_KEY in directory.task
     best = directory.default_step() if is_finetuned else None
     for title, pattern in PANELS.items():
         rows = []
         for name in filter(pattern.fullmatch, series):
-            held_out = " (held out)" if name.startswith("eval_") else ""
-            shown = name.removeprefix("eval_").replace("label_accuracy", "accuracy")  # as evaluations name it
-            rows += [(shown + held_out, *point) for point in series[name]]
+            suffix = " (held out)" if name.startswith("eval_") else ""
+            # Evaluations call the label_accuracy of training accuracy.
+            label = name.removeprefix("eval_").replace("label_accuracy", "accuracy") + suffix
+            rows += [(label, *point) for point in series[name]]
         if rows:
             name = "_".join(["learning_curve", *re.findall(r"\w+", title)])
-            has_other = title == "metrics" and CHOSEN in directory.recipe
-            heading = f"{title} at a threshold of 0.5" if has_other else title
+            has_own_threshold = title == "metrics" and CHOSEN in directory.recipe
+            heading = f"{title} at a threshold of 0.5" if has_own_threshold else title
             mark = None if best is None else (f"chosen: step {best}", best)
             tables.append(ReportTable(name, heading, ("name", "updates", title), rows, LINES, mark=mark))
     return tables
 
 
 def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Draws the losses and metrics of a run over its steps, of training and of held-out data.
+    """Draws the losses and metrics of a run over its steps, for training and held-out data.
 
-    The picture is written whole or not at all; its ending says in which of FORMATS.
-
+    Args:
+      run: run directory.
+      output: picture to write: .png, .svg or .pdf. An error leaves no partial file.
     Raises:
-      FileNotFoundError: the run has no figures.
-      IsADirectoryError: output is a folder.
-      ValueError: the ending names no format, or a line of the figures is damaged.
+      FileNotFoundError: the run has no metrics.
+      IsADirectoryError: `output` is a folder.
+      InputError: the extension is unknown, or a line of the metrics is damaged.
     """
     path = Path(output)
     if path.is_dir():
@@ -75,8 +86,8 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     tables = curve_tables(run)
     if not tables:
         raise InputError(f"{Path(run) / METRICS_FILE} holds no losses yet: train for some steps first")
-    from albert_tf.report_folder import picture
+    from albert_tf.report_folder import draw_tables
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
-        temporary.write_bytes(picture(tables, path.suffix[1:].lower()))
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(draw_tables(tables, path.suffix[1:].lower()))

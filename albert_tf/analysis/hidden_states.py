@@ -1,4 +1,4 @@
-"""What layers and attention heads do to text."""
+"""Hidden states and attention of a model: how layers change text, and which tokens heads attend to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import INPUT_MASK
-from albert_tf.io import new_directory
+from albert_tf.io import new_local_folder
 from albert_tf.models.encoder import AlbertEncoder, ModelInputs
 from albert_tf.report import LINES, ReportTable
 
@@ -18,7 +18,7 @@ LAYER_COLUMNS = ("run", "layer", "L2 distance", "cosine similarity")
 
 
 def layer_states(encoder: AlbertEncoder, inputs: ModelInputs) -> list[tf.Tensor]:
-    """The hidden states before the first layer and after each, L · inner_group_num + 1 of [B, S, H]."""
+    """Hidden states before the first layer and after each: L · inner_group_num + 1 tensors [B, S, H]."""
     outputs = encoder(inputs, training=False)
     first = outputs["embedding_output"]  # [B, S, E]
     if encoder.projection is not None:
@@ -27,10 +27,13 @@ def layer_states(encoder: AlbertEncoder, inputs: ModelInputs) -> list[tf.Tensor]
 
 
 def layer_changes(encoder: AlbertEncoder, batches: Iterable[ModelInputs]) -> np.ndarray:
-    """L2 distance and cosine similarity of the hidden states before and after each layer, float64 [L, 2].
+    """Computes L2 distance and cosine similarity between the input and the output of each layer.
 
-    They are means over all tokens, padding left out. Batches are the encoder's inputs, `input_mask` included.
-
+    Args:
+      encoder: the encoder.
+      batches: inputs of the encoder, with `input_mask`.
+    Returns:
+      float64 [L, 2], means over all tokens without padding.
     Source: Lan et al. 2020, Figure 1.
     """
     total, count = np.zeros([]), 0
@@ -47,30 +50,34 @@ def layer_changes(encoder: AlbertEncoder, batches: Iterable[ModelInputs]) -> np.
 
 
 def write_layers(changes: Mapping[str, np.ndarray], output: str | os.PathLike[str]) -> None:
-    """Writes layers.csv and layers.png to a new folder, of the `layer_changes` of runs by their names."""
-    from albert_tf.report_folder import picture
+    """Writes layers.csv and layers.png to a new folder. `changes`: `layer_changes` of runs by name."""
+    from albert_tf.report_folder import draw_tables
 
     rows = [
         (name, layer, *map(float, row))
-        for name, found in changes.items()
-        for layer, row in enumerate(found, start=1)
+        for name, run_changes in changes.items()
+        for layer, row in enumerate(run_changes, start=1)
     ]
-    table, drawn = ReportTable("layers", "", LAYER_COLUMNS, rows), []
-    for place, measure in enumerate(LAYER_COLUMNS[2:], start=2):
-        columns, points = (*LAYER_COLUMNS[:2], measure), [(*row[:2], row[place]) for row in rows]
-        drawn.append(ReportTable("layers", f"{measure} of input and output", columns, points, LINES))
-    with new_directory(Path(output)) as folder:
+    table, panels = ReportTable("layers", "", LAYER_COLUMNS, rows), []
+    for column, measure in enumerate(LAYER_COLUMNS[2:], start=2):
+        columns, points = (*LAYER_COLUMNS[:2], measure), [(*row[:2], row[column]) for row in rows]
+        panels.append(ReportTable("layers", f"{measure} of input and output", columns, points, LINES))
+    with new_local_folder(Path(output)) as folder:
         (folder / "layers.csv").write_text(table.csv(), encoding="utf-8")
-        (folder / "layers.png").write_bytes(picture(drawn))
+        (folder / "layers.png").write_bytes(draw_tables(panels))
 
 
 ATTENTION_COLUMNS = ("text", "layer", "head", "from", "from piece", "to", "to piece", "probability")
 
 
 def attention_maps(encoder: AlbertEncoder, inputs: ModelInputs) -> np.ndarray:
-    """The attention of each token to all tokens, float32 [B, L, N, S, S], whose last axis sums to 1.
+    """Computes the attention probabilities of each token over all tokens.
 
-    L counts blocks where inner_group_num is more than 1. Inputs are the encoder's.
+    Args:
+      encoder: the encoder.
+      inputs: inputs of the encoder.
+    Returns:
+      float32 [B, L, N, S, S]. The last axis sums to 1. L is the number of layers times inner_group_num.
     """
     return np.stack(encoder(inputs, return_attentions=True)["attentions"], axis=1).astype(np.float32)
 
@@ -78,22 +85,22 @@ def attention_maps(encoder: AlbertEncoder, inputs: ModelInputs) -> np.ndarray:
 def write_attention(
     maps: Sequence[np.ndarray], pieces: Sequence[Sequence[str]], output: str | os.PathLike[str]
 ) -> None:
-    """Writes attention.csv and a picture of each text, attention-<number>.png, to a new folder.
+    """Writes attention.csv, and a picture attention-<number>.png for each text, to a new folder.
 
     Args:
-      maps: of each text [L, N, T, T], without padding.
-      pieces: of each text T.
-      output: the folder.
+      maps: attention of each text [L, N, T, T], without padding.
+      pieces: T pieces of each text.
+      output: new folder.
     """
-    from albert_tf.report_folder import grid_of_maps
+    from albert_tf.report_folder import draw_attention_maps
 
     rows = [
         (text, layer + 1, head + 1, start, names[start], end, names[end], float(value))
-        for text, (of_text, names) in enumerate(zip(maps, pieces, strict=True))
-        for (layer, head, start, end), value in np.ndenumerate(of_text)
+        for text, (text_map, names) in enumerate(zip(maps, pieces, strict=True))
+        for (layer, head, start, end), value in np.ndenumerate(text_map)
     ]
     table = ReportTable("attention", "", ATTENTION_COLUMNS, rows)
-    with new_directory(Path(output)) as folder:
+    with new_local_folder(Path(output)) as folder:
         (folder / "attention.csv").write_text(table.csv(), encoding="utf-8")
-        for number, of_text in enumerate(maps):
-            (folder / f"attention-{number}.png").write_bytes(grid_of_maps(of_text, pieces[number]))
+        for number, text_map in enumerate(maps):
+            (folder / f"attention-{number}.png").write_bytes(draw_attention_maps(text_map, pieces[number]))

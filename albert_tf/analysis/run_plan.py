@@ -1,4 +1,4 @@
-"""The plan of a pre-training run, by arithmetic: memory of a device, traffic, time and data."""
+"""Estimates of a pre-training run by arithmetic: memory of a device, traffic, time and data."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.models.sharing import block_parameters, head_parameters, parameter_count, sharing_plan
 
 FLOAT32 = 4  # bytes
-SLOTS = 2  # of LAMB and of AdamW: the running means of the gradient and of its square
+SLOTS = 2  # per parameter in LAMB and AdamW: the running means of the gradient and of its square
 
-# Two figures are fitted to the peaks in benchmarks/results/scale.md, the same for all networks. What a
-# process has besides, for graphs, XLA's programs and threads, in bytes:
-RUNTIME = 0.27e9
-# And how many times what lives TensorFlow's allocator takes from the system: it keeps freed blocks, and what
-# comes next does not always fit into them.
-ALLOCATED = 1.15
+# Both numbers are fitted to the peaks in benchmarks/results/scale.md, and are the same for all networks.
+RUNTIME_BYTES = 0.27e9  # other memory of a process: graphs, XLA's programs, threads
+# Memory that TensorFlow's allocator takes, relative to the memory in use. It keeps freed blocks, and later
+# tensors do not always fit into them.
+ALLOCATOR_OVERHEAD = 1.15
 
-# Of the published English vocabulary, measured on Wikipedia, books and film reviews.
-BYTES_OF_TOKEN = 4.5  # as text
-PREPARED_BYTES = 0.36  # of a byte of text, in documents of `prepare`
+# For the published English vocabulary, measured on Wikipedia, books and film reviews.
+BYTES_PER_TOKEN = 4.5  # as text
+PREPARED_BYTES_PER_BYTE = 0.36  # bytes that `prepare` writes for a byte of text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Update:
-    """An update of pre-training.
+    """The settings of a pre-training step that decide its memory and traffic.
 
     Args:
-      config: the network's shape.
-      batch_size: examples of the update, over all devices.
-      seq_length: tokens an example, S.
-      predictions: masked tokens an example, P.
-      devices: that divide the batch.
-      precision: of the computation; variables, slots and gradients are float32.
+      config: shape of the network.
+      batch_size: number of examples in a step, over all devices.
+      seq_length: number of tokens in an example, S.
+      predictions: number of masked tokens in an example, P.
+      devices: number of devices that divide the batch.
+      precision: number format of the computation. Variables, slots and gradients are float32.
       remat: gradient checkpointing.
-      accumulate: microbatches.
+      accumulate: number of microbatches.
     Raises:
       InputError: a value is impossible.
     """
@@ -64,43 +63,43 @@ class Update:
 
     @property
     def rows(self) -> int:
-        """Examples of a microbatch of a device."""
+        """Number of examples in a microbatch on one device."""
         return self.batch_size // (self.devices * self.accumulate)
 
     @property
     def parameters(self) -> int:
-        """Parameters of the network and of the heads of pre-training."""
+        """Number of parameters of the network and its pre-training heads."""
         return parameter_count(self.config)["total"] + head_parameters(self.config)
 
 
 class Memory(NamedTuple):
-    """Bytes of a device; gradients and activations at the moment when there are most of each."""
+    """Memory of a device in bytes. Gradients and activations are the largest values of a step."""
 
     parameters: float
     slots: float  # the optimizer's
     gradients: float
     activations: float
-    peak: float  # of all, and of what is held for a moment
+    peak: float  # the largest total, temporary tensors included
 
 
-def memory_of(update: Update) -> Memory:
-    """Memory of each device while it makes an update, with LAMB or AdamW.
+def estimate_memory(update: Update) -> Memory:
+    """Estimates the memory of each device in a step with LAMB or AdamW.
 
-    The forward pass keeps what the backward pass needs. On the way back activations give way to gradients: of
-    parameters that L layers share there are L until they are added up, with `remat` one sum.
+    The forward pass stores activations for the backward pass, in which gradients replace them. Parameters
+    that L layers share have L gradients until these are added up, or one running sum with `remat`.
     """
     config, plan = update.config, sharing_plan(update.config)
     variables = FLOAT32 * update.parameters
     size = FLOAT32 if update.precision == "float32" else FLOAT32 // 2
     casts = 0 if size == FLOAT32 else size * update.parameters
-    of_layer, states = layer_activations(config, update.rows, update.seq_length, size)
+    layer_bytes, state_bytes = layer_activations(config, update.rows, update.seq_length, size)
     blocks = block_parameters(config)
-    repeated = [len(plan) - len(set(paths)) for paths in zip(*plan, strict=True)]  # uses besides the first
+    repeated = [len(plan) - len(set(paths)) for paths in zip(*plan, strict=True)]  # uses after the first
     shared = FLOAT32 * sum(count * block for count, block in zip(repeated, blocks, strict=True))
-    if update.remat:  # a sum, what is added to it, and the next sum
+    if update.remat:  # besides the running sum: the next gradient, and the next sum
         shared = min(shared, 2 * FLOAT32 * sum(blocks))
-    activations = len(plan) * (states if update.remat else of_layer)
-    # With microbatches, the sum before one of them and that after it.
+    activations = len(plan) * (state_bytes if update.remat else layer_bytes)
+    # The sums before and after a microbatch.
     sums = 2 * variables if update.accumulate > 1 else 0
     gradients = sums + variables + shared
 
@@ -109,55 +108,57 @@ def memory_of(update: Update) -> Memory:
     table = FLOAT32 * config.vocab_size * config.embedding_size
     moments = {
         "forward pass, logits": sums + activations + 4 * logits + 2 * kernel,
-        "backward pass": gradients + 2 * of_layer + 3 * kernel + (activations if update.remat else 0),
+        "backward pass": gradients + 2 * layer_bytes + 3 * kernel + (activations if update.remat else 0),
         "optimizer: gradients, clipped ones, new values of two variables": 2 * variables
         + 2 * (1 + SLOTS) * max(table, kernel),
     }
-    held = (1 + SLOTS) * variables + casts
-    peak = RUNTIME + held + ALLOCATED * max(moments.values())
+    permanent = (1 + SLOTS) * variables + casts
+    peak = RUNTIME_BYTES + permanent + ALLOCATOR_OVERHEAD * max(moments.values())
     return Memory(variables + casts, SLOTS * variables, gradients, activations, peak)
 
 
 def layer_activations(config: AlbertConfig, rows: int, seq_length: int, size: int) -> tuple[int, int]:
-    """Bytes that the backward pass needs of a layer, and of these its hidden states [B·S, H].
+    """Bytes of a layer's tensors that the backward pass needs.
 
     Args:
-      config: the network's shape.
-      rows: examples, B.
-      seq_length: S.
+      config: shape of the network.
+      rows: number of examples, B.
+      seq_length: number of tokens in an example, S.
       size: bytes of a number.
+    Returns:
+      Bytes of all these tensors, and of the hidden states [B·S, H] alone.
     """
     tokens, width = rows * seq_length, config.hidden_size
     states, inner = size * tokens * width, size * tokens * config.intermediate_size
-    maps = tokens * config.num_attention_heads * seq_length  # numbers of [B, N, S, S]
-    kept = {
-        "query, key and value by head, the query scaled, too": 4 * states,
+    maps = tokens * config.num_attention_heads * seq_length  # numbers in [B, N, S, S]
+    stored = {
+        "query, scaled query, key and value by head": 4 * states,
         "probabilities": size * maps,
-        "what they weigh, by token": states,
-        "the sums that both LayerNorms read": 2 * states,
-        "their outputs": 2 * states,
-        "before the activation and after": 2 * inner,
+        "context, the sum of values weighted by the probabilities": states,
+        "inputs of both LayerNorms": 2 * states,
+        "outputs of both LayerNorms": 2 * states,
+        "input and output of the activation": 2 * inner,
     }
     if config.attention_probs_dropout_prob:
-        kept["probabilities after dropout, and what stays"] = (size + 1) * maps
+        stored["probabilities after dropout, and its mask"] = (size + 1) * maps
     if config.hidden_dropout_prob:
-        kept["what stays after dropout"] = 2 * tokens * width
-    return sum(kept.values()), states
+        stored["masks of dropout"] = 2 * tokens * width
+    return sum(stored.values()), states
 
 
 def smallest_accumulate(update: Update, memory: float, *, remat: bool) -> int | None:
-    """The fewest microbatches that fit into so many bytes, with or without `remat`; None: there are none."""
+    """The smallest number of microbatches that fits into `memory` bytes. None: no number does."""
     rows = update.batch_size // update.devices
     for count in range(1, rows + 1):
         if rows % count == 0:
-            changed = dataclasses.replace(update, accumulate=count, remat=remat)
-            if memory_of(changed).peak <= memory:
+            candidate = dataclasses.replace(update, accumulate=count, remat=remat)
+            if estimate_memory(candidate).peak <= memory:
                 return count
     return None
 
 
 def bytes_reduced(update: Update) -> int:
-    """Bytes of the gradients that devices sum up in an update: float32, once for all microbatches.
+    """Bytes of the gradients that devices sum up in a step: float32, once for all microbatches.
 
     >>> bytes_reduced(Update(config=AlbertConfig(), batch_size=4096, seq_length=512, predictions=77))
     47255240
@@ -166,7 +167,7 @@ def bytes_reduced(update: Update) -> int:
 
 
 def bytes_sent(update: Update) -> float:
-    """Bytes that each device sends in an update, and receives, by a ring all-reduce.
+    """Bytes that each device sends, and receives, in a step with a ring all-reduce.
 
     Source: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations".
     """
@@ -180,20 +181,22 @@ def plan_figures(
     rate: float | None = None,
     text: float | None = None,
 ) -> dict[str, float | None]:
-    """The figures of a run of such updates by name; None: not asked for, or it does not fit.
+    """Computes the figures of a plan.
 
     Args:
-      update: all updates are alike.
-      steps: updates.
+      update: settings of each step.
+      steps: number of steps.
       memory: bytes of a device, for the smallest `accumulate`.
-      rate: examples a second that a device trains on, for the days; communication is left out.
+      rate: examples per second of one device, for the days. Communication is left out.
       text: bytes of the corpus as plain text.
+    Returns:
+      Figures by name. None: the argument that it needs is missing, or no `accumulate` fits.
     """
     tokens = steps * update.batch_size * update.seq_length
     fits = [memory and smallest_accumulate(update, memory, remat=remat) for remat in (False, True)]
     return {
         "parameters": update.parameters,
-        **{f"memory_{part}": size for part, size in memory_of(update)._asdict().items()},
+        **{f"memory_{part}": size for part, size in estimate_memory(update)._asdict().items()},
         "accumulate": fits[0],
         "accumulate_with_remat": fits[1],
         "bytes_reduced": bytes_reduced(update),
@@ -201,6 +204,6 @@ def plan_figures(
         "steps": steps,
         "tokens": tokens,
         "days": rate and steps * update.batch_size / (rate * update.devices) / 86_400,
-        "prepared_bytes": text and text * PREPARED_BYTES,
-        "passes": text and tokens * BYTES_OF_TOKEN / text,
+        "prepared_bytes": text and text * PREPARED_BYTES_PER_BYTE,
+        "passes": text and tokens * BYTES_PER_TOKEN / text,
     }

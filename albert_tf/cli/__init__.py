@@ -1,4 +1,4 @@
-"""The command line: a module for each command, its flags and what it runs; errors as one line."""
+"""The command line. Each module of this package has the flags and the work of one command."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command line, without the program's name; returns the exit status.
+    """Runs a command line.
 
-    That is 0 when the work is done, 1 when it failed, 2 for a user's mistake, 75 when SIGTERM stopped a run
-    that the same command resumes. All but 0 come with one line on stderr; with ALBERT_TF_TRACEBACK=1 in the
-    environment, with a traceback.
+    Args:
+      arguments: the words of the command line, without the program's name.
+    Returns:
+      The exit status: 0 if the work is done, 1 if it failed, 2 for a user's mistake, 75 if SIGTERM stopped a
+      run that the same command resumes. Unless it is 0, stderr has one line that explains it, or a traceback
+      if ALBERT_TF_TRACEBACK=1 is in the environment.
     """
     return run_command(parse_command, arguments)
 
@@ -41,12 +44,12 @@ def parse_command(arguments: Sequence[str]) -> Command:
     """The command that a command line names, with its flags."""
     flags, others = command_line_parser(arguments).parse_known_args(arguments)
     flags.others = others
-    if flags.command != "prepare":  # whose other flags are Beam's
+    if flags.command != "prepare":  # its other flags are Beam's
         flags.parser.refuse(others)
     flags.command_line = shlex.join(["albert-tf", *arguments])
 
     def work() -> None:
-        if flags.command not in ("convert", "compress"):  # of which these may be published
+        if flags.command not in ("convert", "compress"):  # their inputs may be published names
             check_inputs(flags)
         COMMANDS[flags.command].run(flags)
 
@@ -54,13 +57,13 @@ def parse_command(arguments: Sequence[str]) -> Command:
 
 
 def command_line_parser(words: Collection[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The parser of all commands; only those among the words have their flags, which take longer to make."""
+    """The parser of all commands. Only commands among the words get their flags, which are slow to make."""
     parser = OneLineParser(prog="albert-tf", description="ALBERT, from raw text to TF Hub modules.")
     parser.add_argument("--version", action="version", version=f"albert-tf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():
-        its_own = commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY)
-        its_own.set_defaults(parser=its_own)
+        command_parser = commands.add_parser(name, help=command.SUMMARY, description=command.SUMMARY)
+        command_parser.set_defaults(parser=command_parser)
         if name in words:
-            command.add_flags(its_own)
+            command.add_flags(command_parser)
     return parser

@@ -1,4 +1,4 @@
-"""`albert-tf analyse`: what a model is made of, how it learned, and what it does to text."""
+"""`albert-tf analyse`: tables and plots of a model's parameters, learning curve and hidden states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.errors import InputError, check_range
-from albert_tf.io import check_new
+from albert_tf.io import check_new_local_folder
 from albert_tf.process import quiet_start
 
 if TYPE_CHECKING:
@@ -21,43 +21,43 @@ if TYPE_CHECKING:
 
 SUMMARY = "what a model is made of, how it learned, and what it does to text"
 
-_LENGTH = 128  # tokens of a text, where nobody says
-_ROWS = 8  # texts computed at once, of which the hidden states of all layers are held
+_LENGTH = 128  # tokens of a text by default
+_ROWS = 8  # texts computed at once: memory holds the hidden states of all their layers
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The kinds of analysis, and the flags of each."""
+    """Adds a subcommand for each analysis, with its flags."""
     kinds = parser.add_subparsers(dest="analysis", required=True, metavar="WHAT")
     parameters = kinds.add_parser("parameters", help="a table of the presets' parameters")
     against = "a preset or JSON file: how many times as many it has, in a last column"
     parameters.add_argument("--against", metavar="CONFIG", help=against)
-    parameters.set_defaults(analyse=_parameters)
+    parameters.set_defaults(analyse=_print_parameters)
     curve = kinds.add_parser("curve", help="the learning curve of a run")
     curve.add_argument("--run", required=True, help="run directory")
     curve.add_argument("--output", help="picture to write, .png, .svg or .pdf (curve.png of the run)")
-    curve.set_defaults(analyse=_curve)
+    curve.set_defaults(analyse=_draw_curve)
     layers = kinds.add_parser("layers", help="how far each layer moves the hidden states of tokens")
-    _text_flags(layers, _layers, max_texts=256)
+    _add_text_flags(layers, _compare_layers, max_texts=256)
     layers.add_argument("--against", metavar="RUN", help="another run, to be drawn beside it")
     attention = kinds.add_parser("attention", help="the attention of each head, on a few texts")
-    _text_flags(attention, _attention, max_texts=4)
+    _add_text_flags(attention, _draw_attention, max_texts=4)
     exits = kinds.add_parser("exits", help="metrics, layers and time of a run whose texts may leave early")
     exits.add_argument("--run", required=True, help=shared.RUN_HELP)
     exits.add_argument("--data", metavar="DIR", help=shared.DATA_HELP)
     exits.add_argument("--eval", metavar="FILE", help="a file with labels (of all other tasks)")
-    shared.column_flags(exits, " (as the run was trained)")
+    shared.add_column_flags(exits, " (as the run was trained)")
     exits.add_argument("--output", required=True, metavar="FOLDER", help="new folder for the table and plots")
-    shared.checkpoint_flags(exits)
-    exits.set_defaults(analyse=_exits)
+    shared.add_checkpoint_flags(exits)
+    exits.set_defaults(analyse=_report_exits)
 
 
-def _text_flags(
+def _add_text_flags(
     parser: argparse.ArgumentParser, analyse: Callable[[argparse.Namespace], None], max_texts: int
 ) -> None:
     parser.set_defaults(analyse=analyse)
     parser.add_argument("--run", required=True, help=shared.RUN_HELP)
     parser.add_argument("--step", type=int, help=shared.STEP_HELP)
-    shared.paths_flag(parser, "--input", "text files, a text a line")
+    shared.add_paths_flag(parser, "--input", "text files, a text a line")
     parser.add_argument("--output", required=True, help="folder to write, which is new or empty")
     text = f"the first ones are taken ({max_texts})"
     parser.add_argument("--max_texts", type=int, default=max_texts, metavar="N", help=text)
@@ -69,12 +69,12 @@ def run(flags: argparse.Namespace) -> None:
     flags.analyse(flags)
 
 
-def _parameters(flags: argparse.Namespace) -> None:
+def _print_parameters(flags: argparse.Namespace) -> None:
     from albert_tf.models.sharing import parameter_count
 
     configs, against = dict(PRESETS), None
     if flags.against is not None:
-        other = shared.config_named(flags.against, "--against")
+        other = shared.resolve_config(flags.against, "--against")
         against = parameter_count(other)["total"]
         configs = {flags.against: other, **configs}
     width = max(map(len, configs)) + 2
@@ -85,57 +85,57 @@ def _parameters(flags: argparse.Namespace) -> None:
         print(f"{name:{width}}" + "  ".join(cells))
 
 
-def _curve(flags: argparse.Namespace) -> None:
+def _draw_curve(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.analysis.curve import draw_curve
-    run = shared.run_named(flags.run)
+    run = shared.open_best_run(flags.run)
     output = flags.output or Path(run.path) / "curve.png"
     draw_curve(run.path, output)
     print(output)
 
 
-def _exits(flags: argparse.Namespace) -> None:
-    check_new(Path(flags.output))
+def _report_exits(flags: argparse.Namespace) -> None:
+    check_new_local_folder(Path(flags.output))
     with quiet_start():
         from albert_tf.finetuning.reports import exit_report
         from albert_tf.report_folder import write_report
-    run = shared.run_named(flags.run)
+    run = shared.open_best_run(flags.run)
     options = {"step": flags.step, "batch_size": flags.batch_size, "columns": shared.provided_columns(flags)}
     report = exit_report(run, flags.data, flags.eval, **options)
     print("\n".join(report.tables[0].text()))
     print(write_report(Path(flags.output), f"Early exit of {run}", report))
 
 
-def _layers(flags: argparse.Namespace) -> None:
+def _compare_layers(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.analysis.hidden_states import layer_changes, write_layers
-    runs = {name: shared.run_named(name) for name in (flags.run, flags.against) if name is not None}
+    runs = {name: shared.open_best_run(name) for name in (flags.run, flags.against) if name is not None}
     changes = {}
     for name, run in runs.items():
-        batches, _ = _inputs(flags, run)
-        changes[name] = layer_changes(_encoder(run, flags.step if name == flags.run else None), batches)
+        batches, _ = _encoder_inputs(flags, run)
+        changes[name] = layer_changes(_load_encoder(run, flags.step if name == flags.run else None), batches)
     write_layers(changes, flags.output)
     print(flags.output)
 
 
-def _attention(flags: argparse.Namespace) -> None:
+def _draw_attention(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.analysis.hidden_states import attention_maps, write_attention
         from albert_tf.constants import INPUT_MASK, WORD_IDS
-    run = shared.run_named(flags.run)
-    batches, names = _inputs(flags, run)
-    encoder, maps, pieces = _encoder(run, flags.step), [], []
+    run = shared.open_best_run(flags.run)
+    batches, names = _encoder_inputs(flags, run)
+    encoder, maps, pieces = _load_encoder(run, flags.step), [], []
     for inputs in batches:
         rows = zip(inputs[INPUT_MASK], inputs[WORD_IDS], attention_maps(encoder, inputs), strict=True)
-        for mask, ids, of_text in rows:
+        for mask, ids, attention in rows:
             length = mask.sum()
-            maps.append(of_text[:, :, :length, :length])
+            maps.append(attention[:, :, :length, :length])
             pieces.append([names[piece] for piece in ids[:length]])
     write_attention(maps, pieces, flags.output)
     print(flags.output)
 
 
-def _encoder(run: RunDirectory, step: int | None) -> Any:
+def _load_encoder(run: RunDirectory, step: int | None) -> Any:
     """The encoder of a run's model."""
     from albert_tf.runs.load_save import check_finite, load
 
@@ -144,10 +144,10 @@ def _encoder(run: RunDirectory, step: int | None) -> Any:
     return getattr(model, "encoder", model)
 
 
-def _inputs(
+def _encoder_inputs(
     flags: argparse.Namespace, run: RunDirectory
 ) -> tuple[Iterator[dict[str, np.ndarray]], Sequence[str]]:
-    """The encoder's inputs of some texts at a time, and the pieces of the vocabulary by their ids."""
+    """Batches of the encoder's inputs, and the vocabulary's tokens in the order of their ids."""
     from albert_tf.inference.inputs import pack_texts, tokenize_inputs
     from albert_tf.text.files import check_text_files, input_files
     from albert_tf.text.lines import text_lines

@@ -1,18 +1,18 @@
-"""`albert-tf compress`: the run of a BERT or RoBERTa to the beginnings of an ALBERT."""
+"""`albert-tf compress`: converts the run of a BERT or RoBERTa to an ALBERT that is to be trained further."""
 
 from __future__ import annotations
 
 import argparse
 
 from albert_tf.cli import flags as shared
-from albert_tf.config import publisher_of
+from albert_tf.config import published_format
 from albert_tf.process import quiet_start
 
 SUMMARY = "the run of a BERT or RoBERTa to the beginnings of an ALBERT"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
+    """Adds the flags of the command."""
     add = parser.add_argument
     add("--run", required=True, help="run directory, or a published name")
     add("--output", required=True, help="directory to write, a new or an empty one")
@@ -24,22 +24,22 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Writes the run, and prints what it has cost and what comes next."""
-    publisher_of(flags.run)  # which says so if it is neither there nor published
+    """Writes the run, and prints the errors of its approximations and the next command."""
+    published_format(flags.run)  # raises if it neither exists nor is published
     with quiet_start():
         from albert_tf.conversion.compress import compress
         from albert_tf.conversion.init_from import resolve_run
     options = ("embedding_size", "num_hidden_groups", "blocks", "step")
-    done = compress(
+    result = compress(
         resolve_run(flags.run),
         flags.output,
         command=flags.command_line,
         **{name: getattr(flags, name) for name in options},
     )
-    before, after = done.parameters
+    before, after = result.parameters
     print(f"parameters: {before:,} to {after:,}")
-    for name, error in done.errors.items():
+    for name, error in result.errors.items():
         print(f"{name}: relative error {error:.4f}")
-    for name in done.fresh:
+    for name in result.fresh:
         print(f"fresh: {name}")
     print(f"wrote {flags.output}; next: albert-tf distill --teacher {flags.run} --init_from {flags.output} …")

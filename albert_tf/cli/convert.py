@@ -1,11 +1,11 @@
-"""`albert-tf convert`: checkpoints of other implementations to run directories, and back."""
+"""`albert-tf convert`: converts checkpoints of other implementations to run directories, and back."""
 
 from __future__ import annotations
 
 import argparse
 
 from albert_tf.cli import flags as shared
-from albert_tf.config import publisher_of
+from albert_tf.config import published_format
 from albert_tf.constants import READ_FORMATS, WRITTEN_FORMATS
 from albert_tf.process import quiet_start
 
@@ -13,7 +13,7 @@ SUMMARY = "checkpoints of other implementations to run directories, and back"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
+    """Adds the flags of the command."""
     add = parser.add_argument
     add("--from", dest="source", required=True, choices=[*READ_FORMATS, "run"], help="format of the input")
     add("--to", dest="target", required=True, choices=["run", *WRITTEN_FORMATS], help="format of the output")
@@ -32,18 +32,18 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Writes the checkpoint, and prints what was left out or made up, and what was written."""
+    """Writes the checkpoint. Prints the weights that were not read or are new, and the files written."""
     if flags.source != "run":
-        publisher_of(flags.input)  # which says so if it is neither there nor published
+        published_format(flags.input)  # raises if it neither exists nor is published
     with quiet_start():
         from albert_tf.conversion.convert import convert
         from albert_tf.filesystem import list_entries
     options = {name: getattr(flags, name) for name in ("vocabulary", "config", "partial", "step", "revision")}
-    places = flags.source, flags.target, flags.input, flags.output
-    done = convert(*places, command=flags.command_line, **options)
-    for what, names in (("not read", done.unread), ("fresh", done.fresh)):
+    formats_and_paths = flags.source, flags.target, flags.input, flags.output
+    result = convert(*formats_and_paths, command=flags.command_line, **options)
+    for what, names in (("not read", result.unread), ("fresh", result.fresh)):
         for name in names:
             print(f"{what}: {name}")
-    if done.vocabulary:
-        print(f"vocabulary: {done.vocabulary}")
+    if result.vocabulary:
+        print(f"vocabulary: {result.vocabulary}")
     print(f"wrote {flags.output}: {', '.join(sorted(list_entries(flags.output)))}")

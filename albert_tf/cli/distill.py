@@ -1,4 +1,4 @@
-"""`albert-tf distill`: a trained run and text, or labelled data, to the run of a smaller network."""
+"""`albert-tf distill`: trains a smaller network on text or labelled data, with a trained run as teacher."""
 
 from __future__ import annotations
 
@@ -21,37 +21,28 @@ from albert_tf.training.compute_settings import LoopSettings
 
 SUMMARY = "train a smaller model with a trained one as its teacher, or resume"
 
-# The hyper-parameters of a network that is not a preset.
+# The recipe of a student that is not a preset.
 DEFAULT_STUDENT_RECIPE = "distilbert_base_uncased"
 
 _TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
 _TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
 _TASK_FLAGS = (
-    *(
-        "unlabelled",
-        "data",
-        "text",
-        "text_pair",
-        "label",
-        "threshold",
-        "freeze",
-        "num_hidden_layers",
-        "doc_stride",
-    ),
+    *("unlabelled", "data", "text", "text_pair", "label", "threshold"),
+    *("freeze", "num_hidden_layers", "doc_stride"),
     *shared.field_names(EvaluationSettings),
 )
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
+    """Adds the flags of the command."""
     add = parser.add_argument
     add("--teacher", required=True, metavar="RUN", help="trained run, or a published name")
     add("--config", help=f"the student (that of --init_from): a JSON file, or one of {', '.join(PRESETS)}")
-    shared.paths_flag(
+    shared.add_paths_flag(
         parser, "--train", f"{shared.TEXT_HELP}; with --task files of its examples", required=False
     )
-    shared.paths_flag(parser, "--eval", "the same, to evaluate on (a part of --train)", required=False)
-    add("--vocabulary", help="the teacher's, which has none itself")
+    shared.add_paths_flag(parser, "--eval", "the same, to evaluate on (a part of --train)", required=False)
+    add("--vocabulary", help="vocabulary of a teacher that comes without one")
     add("--init_from", metavar="RUN", help="run to take the student's weights from (the teacher)")
     recipes = (
         f"hyper-parameters (the preset's, else {DEFAULT_STUDENT_RECIPE}): {', '.join(PRETRAINING_RECIPES)}"
@@ -59,26 +50,30 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--recipe", choices=PRETRAINING_RECIPES, metavar="NAME", help=recipes)
     weights = {"soft_weight": "5; with --task 0.5", "mlm_weight": "2"}
     headless = "; 0 of a teacher without a head for masked tokens"
-    shared.field_flags(parser, SoftTargets, {name: value + headless for name, value in weights.items()})
-    shared.field_flags(parser, PretrainingRecipe, "the recipe's")
-    of_task = parser.add_argument_group("of a teacher that is fine-tuned")
-    of_task.add_argument(
+    shared.add_field_flags(parser, SoftTargets, {name: value + headless for name, value in weights.items()})
+    shared.add_field_flags(parser, PretrainingRecipe, "the recipe's")
+    task_group = parser.add_argument_group("of a teacher that is fine-tuned")
+    task_group.add_argument(
         "--task",
         metavar="TASK",
         help="task of the teacher; --config, --init_from or --num_hidden_layers is the student",
     )
-    texts = "texts that the teacher alone labels: tables as of predict, or .txt with blank lines between"
-    shared.paths_flag(of_task, "--unlabelled", texts, required=False)
-    finetune.data_flags(of_task)
-    shared.field_flags(of_task, SoftLabels, but=shared.field_names(SoftTargets))
-    shared.field_flags(of_task, FinetuningRecipe, finetune.OWN, but=shared.field_names(PretrainingRecipe))
-    shared.field_flags(of_task, QuestionSettings, only=["doc_stride"])
-    every = dict.fromkeys(("log_every", "eval_every", "checkpoint_every"), "with --task once an epoch")
-    shared.run_flags(parser, {name: f"{getattr(LoopSettings, name)}; {text}" for name, text in every.items()})
+    texts = "texts that only the teacher labels: tables, or .txt files with blank lines between texts"
+    shared.add_paths_flag(task_group, "--unlabelled", texts, required=False)
+    finetune.add_data_flags(task_group)
+    shared.add_field_flags(task_group, SoftLabels, exclude=shared.field_names(SoftTargets))
+    shared.add_field_flags(
+        task_group, FinetuningRecipe, finetune.TASK_DEFAULTS, exclude=shared.field_names(PretrainingRecipe)
+    )
+    shared.add_field_flags(task_group, QuestionSettings, only=["doc_stride"])
+    intervals = ("log_every", "eval_every", "checkpoint_every")
+    shared.add_run_flags(
+        parser, {name: f"{getattr(LoopSettings, name)}; with --task once an epoch" for name in intervals}
+    )
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Trains."""
+    """Trains the student."""
     if flags.task is None:
         shared.check_unused(flags, [*_TASK_FLAGS, *_TASK_FIELDS - _TEXT_FIELDS], "a teacher without --task")
         _pretrain(flags)
@@ -88,17 +83,17 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _pretrain(flags: argparse.Namespace) -> None:
-    """Trains on text."""
+    """Trains the student on text."""
     if (flags.config is None and flags.init_from is None) or flags.train is None:
         raise InputError(
             "name the student's network by --config or --init_from, and the text by --train, or a --task"
         )
     with quiet_start():
         from albert_tf.conversion.init_from import resolve_run
-        from albert_tf.finetuning.distill import Distillation, distill, targets_of
+        from albert_tf.finetuning.distill import Distillation, default_soft_targets, distill
         from albert_tf.runs.run_directory import CONFIG_FILE, RunDirectory
     teacher = resolve_run(flags.teacher)
-    targets = targets_of(teacher, **shared.provided(flags, SoftTargets))
+    targets = default_soft_targets(teacher, **shared.provided_fields(flags, SoftTargets))
     if flags.config is None:
         flags.config = resolve_run(flags.init_from).file(CONFIG_FILE)
     if not targets.needs_masks:
@@ -108,26 +103,26 @@ def _pretrain(flags: argparse.Namespace) -> None:
     )
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
     is_begun = RunDirectory(flags.output, "output").is_begun
-    (size,) = pretrain.provided_sizes(flags, is_begun=is_begun)
-    tokenizer = {**teacher.tokenizer, **shared.provided_tokenizer(flags)}
+    (size,) = pretrain.candidate_sizes(flags, is_begun=is_begun)
+    tokenizer = {**teacher.tokenizer, **shared.provided_tokenizer_settings(flags)}
     settings = Distillation(
-        **shared.provided_run(flags),
+        **shared.provided_run_settings(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},
         **{name: getattr(flags, name) for name in ("teacher", "train", "eval")},
         vocabulary=flags.vocabulary or teacher.vocabulary or "",
         config=size.config,
         recipe=size.recipe,
         targets=targets,
-        loop=LoopSettings(**shared.provided(flags, LoopSettings)),
+        loop=LoopSettings(**shared.provided_fields(flags, LoopSettings)),
     )
     distill(settings)
 
 
 def _finetune(flags: argparse.Namespace) -> None:
-    """Trains on labelled data."""
+    """Trains the student on labelled data."""
     with quiet_start():
         from albert_tf.finetuning.distill import TaskDistillation, distill_task
-    targets = SoftLabels(**shared.provided(flags, SoftLabels))
+    targets = SoftLabels(**shared.provided_fields(flags, SoftLabels))
     distill_task(
         TaskDistillation(
             **finetune.provided_settings(flags),

@@ -1,4 +1,4 @@
-"""`albert-tf finetune`: labelled data and a run, a module or a network to a fine-tuned run."""
+"""`albert-tf finetune`: trains a model on labelled data, from a run, a module or random weights."""
 
 from __future__ import annotations
 
@@ -16,66 +16,67 @@ from albert_tf.process import quiet_start
 from albert_tf.recipes import QuestionSettings
 from albert_tf.training.compute_settings import LoopSettings
 
-# What the help says of hyper-parameters that are not given, where these differ from task to task.
-OWN = {
+# Texts for --help about the defaults of hyper-parameters that differ from task to task.
+TASK_DEFAULTS = {
     name: "default: the paper's, for its tasks"
-    if x is None
-    else f"default: {x}; for tasks of the paper, its value"
-    for name, x in vars(FINETUNING_RECIPES["classification"]).items()
-    if any(getattr(recipe, name) != x for recipe in FINETUNING_RECIPES.values())
+    if value is None
+    else f"default: {value}; for tasks of the paper, its value"
+    for name, value in vars(FINETUNING_RECIPES["classification"]).items()
+    if any(getattr(recipe, name) != value for recipe in FINETUNING_RECIPES.values())
 }
 
 SUMMARY = "train a model of labelled data, or resume"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
+    """Adds the flags of the command."""
     add = parser.add_argument
     add("--task", required=True, metavar="TASK", help=f"one of {', '.join(FINETUNING_RECIPES)}")
     train, dev = "files or globs to train on (of all other tasks)", "the same, to evaluate on"
-    shared.paths_flag(parser, "--train", train, required=False)
-    shared.paths_flag(parser, "--eval", f"{dev} (a share of --train)", required=False)
-    data_flags(parser)
+    shared.add_paths_flag(parser, "--train", train, required=False)
+    shared.add_paths_flag(parser, "--eval", f"{dev} (a share of --train)", required=False)
+    add_data_flags(parser)
     origin = "run to take the weights from, a published name, or hub:DIR, the folder of a TF 2 encoder"
     add("--init_from", metavar="RUN", help=origin)
     add("--config", help=f"a network of random weights: a JSON file, or one of {', '.join(PRESETS)}")
-    add("--vocabulary", help="SentencePiece model, where the weights come without one")
-    shared.field_flags(parser, FinetuningRecipe, OWN)
-    shared.field_flags(parser, QuestionSettings)
+    add("--vocabulary", help="SentencePiece model, if the weights come without one")
+    shared.add_field_flags(parser, FinetuningRecipe, TASK_DEFAULTS)
+    shared.add_field_flags(parser, QuestionSettings)
     words = "of plain text for a tagger: spaces stand between them, or punctuation marks are words, too"
     add("--words", choices=WORDS, help=f"{words} (punctuation)")
-    add("--runs", type=int, help="train so many times, with a seed each, and sum up")
+    add("--runs", type=int, help="number of runs, each with another seed; a summary is written, too")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
-    shared.report_flag(parser)
-    shared.run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
+    shared.add_report_flag(parser)
+    shared.add_run_flags(parser, {**every, "log_every": "once an epoch, at most 100"})
     parser.epilog = shared.METRICS_HELP
 
 
-def data_flags(parser: shared.Flags) -> None:
-    """Flags of labelled data, and of what is learnt from them, besides the files."""
+def add_data_flags(parser: shared.Flags) -> None:
+    """Adds the flags about labelled data, except for the files, and about the training on them."""
     add = parser.add_argument
     add("--data", metavar="DIR", help=shared.DATA_HELP)
-    shared.column_flags(parser)
-    two = "or the second of two labels (where it is the likelier); auto: the best on what is evaluated on"
-    threshold = f"probability from which on a text has a label of multi_label (0.5), {two}"
-    add("--threshold", type=_threshold, help=threshold)
-    shared.field_flags(parser, EvaluationSettings, {"best_by": "the first of the task's figures"})
+    shared.add_column_flags(parser)
+    multi_label = "least probability of a label: multi_label: of each label of a text (0.5)"
+    two_labels = "of two labels: of the second one (0.5)"
+    auto = "auto: the value that is best on the evaluation data"
+    add("--threshold", type=_parse_threshold, help=f"{multi_label}; {two_labels}; {auto}")
+    shared.add_field_flags(parser, EvaluationSettings, {"best_by": "the first of the task's figures"})
     add("--freeze", choices=["encoder"], help="train the head alone")
-    layers = "fewer layers than --init_from has: shared ones are applied so often, of others every k-th"
+    layers = "layers, fewer than --init_from has: shared layers are applied L times; of others every k-th"
     add("--num_hidden_layers", type=int, metavar="L", help=f"{layers} is taken (all)")
 
 
-def _threshold(word: str) -> float | str:
+def _parse_threshold(word: str) -> float | str:
     return word if word == "auto" else float(word)
 
 
-_threshold.__name__ = "number or auto"  # for argparse's errors
+_parse_threshold.__name__ = "number or auto"  # for argparse's errors
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Trains."""
+    """Trains the model, and evaluates it."""
     with quiet_start():
-        from albert_tf.finetuning.evaluation import evaluation
+        from albert_tf.finetuning.evaluation import evaluate_records
         from albert_tf.finetuning.finetune import finetune, finetune_runs
         from albert_tf.finetuning.finetuned_model import load_finetuned
         from albert_tf.finetuning.finetuning_settings import Finetuning
@@ -88,9 +89,9 @@ def run(flags: argparse.Namespace) -> None:
         best, dev = finetune_runs(settings, flags.runs)
         run = str(best)
     if dev:
-        found = evaluation(load_finetuned(run, xla=settings.execution.xla), dev)
+        result = evaluate_records(load_finetuned(run, xla=settings.execution.xla), dev)
         data = flags.data or ", ".join(flags.eval or ["what is held out of " + ", ".join(flags.train)])
-        shared.give_report(found.report(run), flags.report, f"Evaluation of {run} on {data}")
+        shared.output_report(result.report(run), flags.report, f"Evaluation of {run} on {data}")
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]
     export = ["python", "-m", "hub_export", "--run", run, "--output", f"{run}-hub"]
     for words in (predict, export):
@@ -98,16 +99,16 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def provided_settings(flags: argparse.Namespace) -> dict[str, Any]:
-    """Settings that the command line names, by the fields of Finetuning."""
-    alike = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze", "num_hidden_layers")
+    """The settings that the command line names, by the fields of Finetuning."""
+    same_names = ("task", "data", "train", "eval", "vocabulary", "threshold", "freeze", "num_hidden_layers")
     return {
-        **shared.provided_run(flags),
-        **{name: getattr(flags, name) for name in alike},
+        **shared.provided_run_settings(flags),
+        **{name: getattr(flags, name) for name in same_names},
         "columns": shared.provided_columns(flags),
-        "config": None if flags.config is None else shared.config_named(flags.config),
-        "tokenizer": shared.provided_tokenizer(flags),
-        "recipe": shared.provided(flags, FinetuningRecipe),
-        "evaluation": shared.provided(flags, EvaluationSettings),
-        "questions": shared.provided(flags, QuestionSettings),
-        "loop": shared.provided(flags, LoopSettings),
+        "config": None if flags.config is None else shared.resolve_config(flags.config),
+        "tokenizer": shared.provided_tokenizer_settings(flags),
+        "recipe": shared.provided_fields(flags, FinetuningRecipe),
+        "evaluation": shared.provided_fields(flags, EvaluationSettings),
+        "questions": shared.provided_fields(flags, QuestionSettings),
+        "loop": shared.provided_fields(flags, LoopSettings),
     }

@@ -1,4 +1,4 @@
-"""`albert-tf plan`: memory, traffic, time and data of a pre-training run, before it begins."""
+"""`albert-tf plan`: estimates memory, traffic, time and data of a pre-training run before it begins."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 SUMMARY = "memory, traffic, time and data of a pre-training run, before it begins"
 
-_TIMED_ROWS = 8  # examples that --time takes at once, at most
+_TIMED_ROWS = 8  # maximum batch size of --time
 _SIZES = ("batch_size", "seq_length", "max_predictions", "steps")
 
-# Rows of the table: figures of `plan_figures`, their titles, and how many are one of the unit there.
+# Rows of the table: the key in the result of `plan_figures`, the title, and the size of its unit.
 _TABLE = (
     ("parameters", "parameters, million", 1e6),
     ("memory_parameters", "parameters, GB", 1e9),
@@ -42,15 +42,19 @@ _TABLE = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
+    """Adds the flags of the command."""
     add = parser.add_argument
-    add("--config", required=True, help="a preset or a JSON file; what is not given is as its recipe has it")
-    other = "a second network, of the same updates; none: no other (bert_large)"
+    add(
+        "--config",
+        required=True,
+        help="a preset or a JSON file; its recipe has the defaults of the other flags",
+    )
+    other = "a second network, with the same updates; none: no second network (bert_large)"
     add("--against", metavar="CONFIG", default="bert_large", help=other)
-    shared.field_flags(parser, PretrainingRecipe, "the recipe's", only=_SIZES)
+    shared.add_field_flags(parser, PretrainingRecipe, "the recipe's", only=_SIZES)
     add("--devices", type=int, default=1, help="devices that divide the batch (1)")
     add("--memory", type=float, metavar="GB", help="of a device: find the smallest --accumulate that fits")
-    shared.field_flags(parser, ComputeConfig, only=("precision", "remat", "accumulate"))
+    shared.add_field_flags(parser, ComputeConfig, only=("precision", "remat", "accumulate"))
     rate = parser.add_mutually_exclusive_group()
     rate.add_argument("--rate", type=float, help="examples a second of a device, for the days of --config")
     timed = f"measure the rate here, of at most {_TIMED_ROWS} examples at once, in the same precision"
@@ -64,36 +68,36 @@ def run(flags: argparse.Namespace) -> None:
     for name in ("memory", "rate", "text"):
         if (value := getattr(flags, name)) is not None:
             check_range(f"`{name}`", value, above=0, below=float("inf"))
-    found = {flags.config: _figures(flags, "--config")}
+    plans = {flags.config: _plan_network(flags, "--config")}
     if flags.against not in ("none", flags.config):
-        found[flags.against] = _figures(flags, "--against")
+        plans[flags.against] = _plan_network(flags, "--against")
     if flags.json:
-        print(dump_json(found, indent=2))
+        print(dump_json(plans, indent=2))
         return
     from albert_tf.report import ReportTable
 
     rows = [
-        (title, *(_shown(figures[name], name, unit) for figures in found.values()))
+        (title, *(_format_figure(plan[name], name, unit) for plan in plans.values()))
         for name, title, unit in _TABLE
-        if any(figures[name] is not None for figures in found.values())
+        if any(plan[name] is not None for plan in plans.values())
     ]
-    print("\n".join(ReportTable("plan", "", ("", *found), rows).text()))
+    print("\n".join(ReportTable("plan", "", ("", *plans), rows).text()))
 
 
-def _figures(flags: argparse.Namespace, flag: str) -> Mapping[str, float | None]:
-    """The figures of the network that a flag names."""
+def _plan_network(flags: argparse.Namespace, flag: str) -> Mapping[str, float | None]:
+    """The plan of the network that a flag names, as `plan_figures` returns it."""
     from albert_tf.analysis.run_plan import Update, plan_figures
 
-    config = shared.config_named(getattr(flags, flag[2:]), flag)
+    config = shared.resolve_config(getattr(flags, flag[2:]), flag)
     recipe = PRETRAINING_RECIPES[flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_RECIPE]
-    recipe = recipe.replace(stages=(), warmup_steps=0, **shared.provided(flags, PretrainingRecipe))
+    recipe = recipe.replace(stages=(), warmup_steps=0, **shared.provided_fields(flags, PretrainingRecipe))
     update = Update(
         config=config,
         batch_size=recipe.batch_size,
         seq_length=recipe.examples.seq_length,
         predictions=recipe.examples.predictions,
         devices=flags.devices,
-        **shared.provided(flags, ComputeConfig),
+        **shared.provided_fields(flags, ComputeConfig),
     )
     return plan_figures(
         update,
@@ -105,15 +109,15 @@ def _figures(flags: argparse.Namespace, flag: str) -> Mapping[str, float | None]
 
 
 def _measured_rate(update: Update) -> float:
-    """Examples a second of a device of this machine."""
+    """Measures the rate of one device of this machine, in examples/s."""
     with quiet_start():
-        from albert_tf.pretraining.budget import examples_per_second
+        from albert_tf.pretraining.budget import measure_examples_per_second
     execution = ComputeConfig(precision=update.precision, remat=update.remat)
     rows = min(update.rows, _TIMED_ROWS)
-    return examples_per_second(update.config, rows, update.seq_length, update.predictions, execution)
+    return measure_examples_per_second(update.config, rows, update.seq_length, update.predictions, execution)
 
 
-def _shown(figure: float | None, name: str, unit: float) -> str:
+def _format_figure(figure: float | None, name: str, unit: float) -> str:
     if figure is None:
         return "none fits" if name.startswith("accumulate") else ""
     figure /= unit

@@ -1,4 +1,4 @@
-"""`albert-tf predict`: what a fine-tuned run says of data, as files."""
+"""`albert-tf predict`: writes the predictions of a fine-tuned run to files."""
 
 from __future__ import annotations
 
@@ -19,81 +19,81 @@ from albert_tf.process import quiet_start
 SUMMARY = "predictions of a fine-tuned run"
 
 STDIN, STDOUT = ("-", "/dev/stdin"), ("-", "/dev/stdout")
-_OF_ONE_RUN = ["task", "step", "prediction_column", "score_column", "probabilities", "top_k", "precision"]
-_OF_ONE_RUN += shared.EXIT_FLAGS
-TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")  # of tables
+# --submission takes none of these flags.
+_SINGLE_RUN_FLAGS = ["task", "step", "prediction_column", "score_column", "probabilities", "top_k"]
+_SINGLE_RUN_FLAGS += ["precision", *shared.EXIT_FLAGS]
+TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
+    """Adds the flags of the command."""
     parser.epilog = "Texts are read as the run was trained: its task.json has seq_length and long."
     add = parser.add_argument
-    shared.paths_flag(parser, "--run", shared.RUN_HELP + "; with --submission one a task")
+    shared.add_paths_flag(parser, "--run", shared.RUN_HELP + "; with --submission one a task")
     source = "files or globs, the folder of a task's original files, or - for standard input, a table in CSV"
-    shared.paths_flag(parser, "--input", source)
+    shared.add_paths_flag(parser, "--input", source)
     add("--input_format", choices=TABLE_FORMATS, help="of a table from standard input (csv)")
     place = parser.add_mutually_exclusive_group(required=True).add_argument
     place(
         "--output",
         help="a file of predictions, whose ending is its format (.csv, .tsv, .jsonl, .parquet, and .gz), and "
-        "which replaces one that is there; "
-        "a new folder; or - for standard output, in the format of the input",
+        "which replaces an existing file; a new folder; or - for standard output, in the format of the input",
     )
     place("--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input")
     add("--task", help="another task that the run predicts for: ax, of an MNLI run")
-    shared.column_flags(parser, " (as the run was trained)")
-    score = "score: the probability of what is predicted, which a --threshold may let be under 0.5"
+    shared.add_column_flags(parser, " (as the run was trained)")
+    score = "score: the probability of the prediction, which can be below 0.5 with a --threshold"
     for name, what in (("prediction", "prediction"), ("score", score)):
         add(f"--{name}_column", metavar="COLUMN", help=f"column to write the {what} ({name})")
     probabilities = "add a column probability_LABEL for each label"
     add("--probabilities", action="store_true", default=None, help=probabilities)
     top_k = "write K labels and their probabilities: the predicted one, then the likeliest others"
     add("--top_k", type=int, metavar="K", help=top_k)
-    shared.checkpoint_flags(parser)
-    shared.exit_flags(parser)
+    shared.add_checkpoint_flags(parser)
+    shared.add_exit_flags(parser)
     add("--precision", choices=PRECISIONS, help="of the computation (float32)")
 
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the files."""
     if flags.submission is None:
-        _single("run", flags.run, "without --submission there is")
+        _single_path("run", flags.run, "without --submission there is")
     else:
         columns = ("text", "text_pair", "label", "input_format")
-        shared.check_unused(flags, (*_OF_ONE_RUN, *columns), "--submission")
+        shared.check_unused(flags, (*_SINGLE_RUN_FLAGS, *columns), "--submission")
     with quiet_start():
         import tensorflow as tf
 
         from albert_tf.finetuning.predict import predict, submit
     if flags.deterministic:
         tf.config.experimental.enable_op_determinism()
-    runs = [shared.run_named(name) for name in flags.run]
+    runs = [shared.open_best_run(name) for name in flags.run]
     if flags.submission is not None:
-        glue = _single("input", flags.input, "--submission reads")
-        submit(runs, glue, flags.submission, flags.batch_size, flags.xla)
+        folder = _single_path("input", flags.input, "--submission reads")
+        submit(runs, folder, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    given = {name: getattr(flags, name) for name in (*_OF_ONE_RUN, "batch_size", "xla")}
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {name: getattr(flags, name) for name in (*_SINGLE_RUN_FLAGS, "batch_size", "xla")}
+    options = {name: value for name, value in values.items() if value is not None}
     output = sys.stdout.buffer if flags.output in STDOUT else flags.output
-    is_there = flags.output not in STDOUT and Path(flags.output).is_file()
+    is_replaced = flags.output not in STDOUT and Path(flags.output).is_file()
     with _input_files(flags.input, flags.input_format) as source:
         written = predict(runs[0], source, output, columns=shared.provided_columns(flags), **options)
     if written:
         what = written[0] if len(written) == 1 else f"{len(written)} files to {flags.output}"
-        logging.info("%s %s", "replaced" if is_there else "wrote", what)
+        logging.info("%s %s", "replaced" if is_replaced else "wrote", what)
 
 
 @contextlib.contextmanager
 def _input_files(names: Sequence[str], table_format: str | None) -> Iterator[Sequence[str]]:
-    """The paths of files to read; standard input is one as long as the block runs, and errors name it so."""
+    """The paths of files to read. Standard input is copied to a file, but errors call it standard input."""
     if not {*STDIN} & {*names}:
         if table_format is not None:
             problem = f"`input_format`: of no use to {names[0]}, whose ending is its format"
             raise InputError(f"{problem}: leave it out")
         yield names
         return
-    _single("input", names, "standard input is")
+    _single_path("input", names, "standard input is")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"stdin.{table_format or TABLE_FORMATS[0]}"
         content = sys.stdin.buffer.read()
@@ -106,8 +106,8 @@ def _input_files(names: Sequence[str], table_format: str | None) -> Iterator[Seq
             raise InputError(str(error).replace(str(file), "standard input") + remedy) from None
 
 
-def _single(flag: str, names: Sequence[str], what: str) -> str:
-    """The only one of a flag's paths; an InputError where they are several."""
+def _single_path(flag: str, names: Sequence[str], what: str) -> str:
+    """The only path of a flag. Raises InputError if there are several."""
     if len(names) > 1:
         raise InputError(f"--{flag} {' '.join(names)}: {what} one {flag} alone")
     return names[0]

@@ -1,4 +1,4 @@
-"""`albert-tf prepare`: text to tokenised documents, on Apache Beam."""
+"""`albert-tf prepare`: converts text to tokenised documents, on Apache Beam."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ SUMMARY = "text to tokenised documents, on Apache Beam"
 
 
 def add_flags(parser: OneLineParser) -> None:
-    """The flags of the command; all others are Beam's."""
-    shared.paths_flag(parser, "--input", "text files or globs, .gz too")
+    """Adds the flags of the command. All other flags are Beam's."""
+    shared.add_paths_flag(parser, "--input", "text files or globs, .gz too")
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model")
     parser.add_argument("--output", required=True, help="folder to write")
-    shared.field_flags(parser, PreparationSettings)
-    shared.tokenizer_flags(parser)
+    shared.add_field_flags(parser, PreparationSettings)
+    shared.add_tokenizer_flags(parser)
     parser.epilog = "Any option of Apache Beam as well: --runner, --direct_running_mode, …"
 
 
 def run(flags: argparse.Namespace) -> None:
     """Writes the folder."""
-    # Beam says at its import that it has not got what only Google's cloud needs.
+    # When Beam is imported, it warns about missing packages that only Google's cloud needs.
     logging.getLogger().addFilter(lambda record: "apitools" not in str(record.msg))
-    read_vocabulary(flags.vocabulary)  # which says so if it is missing
+    read_vocabulary(flags.vocabulary)  # raises if it is missing
     with quiet_start():
         from albert_tf.data.prepare import prepare
-    options = {**shared.provided(flags, PreparationSettings), **shared.provided_tokenizer(flags)}
+    options = {
+        **shared.provided_fields(flags, PreparationSettings),
+        **shared.provided_tokenizer_settings(flags),
+    }
     prepare(flags.input, flags.output, flags.vocabulary, beam_options=flags.others, **options)

@@ -1,4 +1,4 @@
-"""`albert-tf vocab`: text to a vocabulary."""
+"""`albert-tf vocab`: trains a vocabulary on text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SUMMARY = "train a vocabulary"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
-    shared.paths_flag(parser, "--input", "text files or globs, .gz too")
+    """Adds the flags of the command."""
+    shared.add_paths_flag(parser, "--input", "text files or globs, .gz too")
     add, kind = parser.add_argument, "ALBERT's, BERT's or RoBERTa's (sentencepiece)"
     add("--vocab_size", type=int, default=30000, help="pieces (30000)")
     add("--output", required=True, help="the .model file to write, or vocab.txt, or byte-level BPE's folder")
     add("--kind", choices=VOCABULARY_FILES, default=SENTENCEPIECE, help=kind)
     add("--max_sentences", type=int, default=10_000_000, help="lines sampled of a larger corpus")
-    shared.tokenizer_flags(parser)
+    shared.add_tokenizer_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -27,5 +27,7 @@ def run(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.text.vocabulary_training import train_vocabulary
     options = {name: getattr(flags, name) for name in ("vocab_size", "max_sentences", "kind")}
-    vocabulary = train_vocabulary(flags.input, flags.output, **options, **shared.provided_tokenizer(flags))
+    vocabulary = train_vocabulary(
+        flags.input, flags.output, **options, **shared.provided_tokenizer_settings(flags)
+    )
     print(f"{flags.output}: {len(vocabulary)} pieces")

@@ -1,4 +1,4 @@
-"""An ALBERT from a BERT or a RoBERTa: factorised embeddings, and blocks that layers share."""
+"""Makes an ALBERT from a BERT or a RoBERTa: factorised embeddings, and blocks that layers share."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, check_choice, check_range
-from albert_tf.io import PathLike, check_new
+from albert_tf.io import PathLike, check_new_local_folder
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.load_save import check_finite, save
 from albert_tf.runs.run_directory import RunDirectory, open_run
 from albert_tf.runs.variable_names import variable_names
 from albert_tf.runs.warm_start import block_origins, block_scope
 
-# What the blocks of a group begin as, of the values in its layers, [layers, ...].
+# Ways to initialise a group's block from the values of its layers, [layers, ...].
 BLOCKS: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {
     "mean": lambda values: np.asarray(np.mean(values, axis=0, dtype=np.float64), np.float32),
     "first": lambda values: values[0],
@@ -32,40 +32,43 @@ _PROJECTION = "encoder/embedding_hidden_mapping_in"
 
 
 class Factors(NamedTuple):
-    """Tables of width E and the projection to H, which stand for tables of width H and their LayerNorm."""
+    """Tables of width E and a projection to H. They replace tables of width H and their LayerNorm."""
 
     tables: dict[str, np.ndarray]  # float32 [rows, E], by name
     kernel: np.ndarray  # float32 [E, H]
     errors: dict[str, float]  # ‖C - C'‖ / ‖C‖ of each table C, its rows centred
 
 
-class Compressed(NamedTuple):
+class Compression(NamedTuple):
     """The result of a compression."""
 
-    parameters: tuple[int, int]  # before and after
-    errors: dict[str, float]  # of `Factors`
-    fresh: tuple[str, ...]  # variables that begin at random
+    parameters: tuple[int, int]  # number before and after
+    errors: dict[str, float]  # relative error of each table, see `Factors`
+    fresh: tuple[str, ...]  # names of the variables that are initialised at random
 
 
 def factorise_embeddings(tables: Mapping[str, np.ndarray], gamma: np.ndarray, embedding_size: int) -> Factors:
     """The best approximation of summed embeddings by tables of width E and a projection.
 
-    LayerNorm sees rows without their mean, so that only centred rows C count. The sum of one row of each
-    table is projected onto the E - 1 directions V with the largest share of Σ CᵀC / rows over the tables:
-    a truncated SVD in which each table counts alike, however many rows it has. (By the rows alone the words
-    would decide, and positions be lost.) One direction of E is left out: the new rows, too, have a mean of 0,
-    and therefore their LayerNorm divides by the same norm. What follows is exact but for the rank and the
-    ε of LayerNorm:
+    LayerNorm subtracts the mean of a row, so that only centred rows C count. The sum of one row of each
+    table is projected onto the E - 1 directions V with the largest share of Σ CᵀC / rows over the tables.
+    This is a truncated SVD in which all tables have the same weight. (Weighted by rows, the word table would
+    decide, and the positions would be lost.) One direction of E is not used: the new rows have a mean of 0,
+    too, and therefore their LayerNorm divides by the same norm. The following equation is exact except for
+    the rank and the ε of LayerNorm:
 
       LN_H(Σ C) = √(H/E) · LN_E(Σ C V Qᵀ) Q Vᵀ · γ + β, with Q [E, E-1] orthonormal and orthogonal to 1
 
     Args:
-      tables: float [rows, H], by name.
-      gamma: of the LayerNorm, [H].
+      tables: float tables [rows, H] by name.
+      gamma: scale of the LayerNorm, [H].
       embedding_size: E, at most H.
+    Returns:
+      The new tables, the projection and the relative error of each table.
     Source: Eckart and Young 1936 for the approximation; Lan et al. 2020, §3.1, for the factorisation.
     """
-    centred = {name: table - table.mean(axis=1, keepdims=True) for name, table in _float64(tables).items()}
+    tables = {name: np.asarray(table, np.float64) for name, table in tables.items()}
+    centred = {name: table - table.mean(axis=1, keepdims=True) for name, table in tables.items()}
     gram = sum(table.T @ table / len(table) for table in centred.values())  # [H, H]
     _, directions = np.linalg.eigh(gram)  # ascending
     basis = directions[:, ::-1][:, : embedding_size - 1]  # V [H, E-1]
@@ -80,13 +83,9 @@ def factorise_embeddings(tables: Mapping[str, np.ndarray], gamma: np.ndarray, em
 
 
 def zero_mean_basis(size: int) -> np.ndarray:
-    """An orthonormal basis of the vectors whose mean is 0, float64 [size, size - 1]."""
+    """An orthonormal basis of the vectors with mean 0, float64 [size, size - 1]."""
     ones = np.ones([size, 1])
     return np.linalg.qr(np.hstack([ones, np.eye(size)[:, 1:]]))[0][:, 1:]
-
-
-def _float64(tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: np.asarray(table, np.float64) for name, table in tables.items()}
 
 
 def _relative_error(table: np.ndarray, approximation: np.ndarray) -> float:
@@ -102,37 +101,40 @@ def compress(
     blocks: str = "mean",
     step: int | None = None,
     command: str = "",
-) -> Compressed:
-    """Writes an ALBERT that begins with the weights of a BERT or a RoBERTa; nothing is written if it fails.
+) -> Compression:
+    """Writes an ALBERT that is initialised from a BERT or a RoBERTa. Nothing is written if it fails.
 
-    Its embeddings are those of `factorise_embeddings`, its layers share the blocks of their group, and what
-    has the same shape is taken over, such as the pooler and the heads of a task. Training has to follow:
+    `factorise_embeddings` makes its embeddings, and its layers share the blocks of their group. Variables of
+    the same shape are copied, such as the pooler and the heads of a task. The result needs training:
     `albert-tf distill` with the run as the teacher.
 
     Args:
-      run: run directory of a network whose embeddings are as wide as its layers.
-      output: the run directory to make.
+      run: path of the run directory of a network whose embeddings are as wide as its layers.
+      output: path of the new run directory.
       embedding_size: E, less than H.
-      num_hidden_groups: G, groups of layers that share a block, at most one a layer.
-      blocks: what a group's block begins as: the "mean" of the blocks of its layers, or that of the "first",
-        the "middle" or the "last" of them.
-      step: of the checkpoint; None: that which `load` takes.
+      num_hidden_groups: G, the number of groups of layers that share a block; at most the number of layers.
+      blocks: how to initialise a group's block: with the "mean" of its layers' blocks, or with the block of
+        its "first", "middle" or "last" layer.
+      step: training step of the checkpoint. None: the step that `load` takes.
       command: the command line, for recipe.json.
+    Returns:
+      A named tuple. `parameters`: their number before and after. `errors`: the relative error of each table.
+      `fresh`: names of the variables that are initialised at random.
     Raises:
-      OSError: the run is missing, or there is something at `output`.
+      OSError: the run is missing, or `output` exists.
       InputError: the network has factorised embeddings or shared layers already, a number is out of range,
         a file is damaged, or weights are non-finite.
     """
-    check_new(Path(output))
+    check_new_local_folder(Path(output))
     check_choice("blocks", blocks, BLOCKS)
     source = open_run(run)
     config = _compressed_config(source, embedding_size, num_hidden_groups)
-    values, errors = _first_values(source, config, blocks, step)
+    values, errors = _initial_values(source, config, blocks, step)
     model = build_model(config, source.task, values.get)
     check_finite(model, source, step)
     recipe = {"compressed_from": str(run), "blocks": blocks, "command": command, "relative_errors": errors}
     save(model, output, source.vocabulary, tokenizer=source.tokenizer, recipe=recipe, task=source.task)
-    return Compressed(
+    return Compression(
         parameters=(sum(map(math.prod, source.shapes.values())), model.count_params()),
         errors=errors,
         fresh=tuple(x.ours for x in variable_names(config, source.task) if x.ours not in values),
@@ -140,7 +142,7 @@ def compress(
 
 
 def _compressed_config(source: RunDirectory, embedding_size: int, num_hidden_groups: int) -> AlbertConfig:
-    """The network that a run's becomes; an InputError if it cannot."""
+    """The config of the compressed network; InputError if the run's network cannot be compressed."""
     config = source.config
     if config.has_projection or config.embedding_size != config.hidden_size:
         size = f"embedding_size={config.embedding_size}"
@@ -157,10 +159,10 @@ def _compressed_config(source: RunDirectory, embedding_size: int, num_hidden_gro
     )
 
 
-def _first_values(
+def _initial_values(
     source: RunDirectory, config: AlbertConfig, blocks: str, step: int | None
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
-    """The values of all variables but those that begin at random, by name, and the tables' errors."""
+    """The values of the new variables by name, without the random ones, and the errors of the tables."""
     variables, shapes = source.variables(step), source.shapes
 
     def read(name: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Checkpoints of google-research/albert and google-research/bert, and encoders of TF Hub."""
+"""Reads and writes checkpoints of google-research/albert and google-research/bert; reads TF Hub modules."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from albert_tf.config import GOOGLE_BERT_FILE, GOOGLE_FILE, AlbertConfig
 from albert_tf.conversion.transfer import (
     ForeignModel,
     check_groups,
-    find_only,
+    find_single_file,
     find_vocabulary,
     infer_task,
-    whole_layers,
+    to_layer_groups,
     with_usual_names,
 )
 from albert_tf.errors import InputError
@@ -30,93 +30,94 @@ from albert_tf.runs.checkpoints import CheckpointTensors, open_checkpoint
 from albert_tf.runs.variable_names import GOOGLE_SCOPE, head_names, variable_names
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
 
-# What a published checkpoint consists of, beside its vocabulary.
+# Names of the files of published checkpoints.
 GOOGLE_CHECKPOINT, GOOGLE_VOCABULARY = "model.ckpt-best", "30k-clean.model"
 BERT_CHECKPOINT = "bert_model.ckpt"
 
-# What training leaves beside the weights and their slots.
-_TRAINING = re.compile(
+# Variables of the training state, besides the weights and their slots.
+_TRAINING_STATE = re.compile(
     r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?"
 )
 
-# Fields that ALBERT's configs do not have, and that BERT's do not have besides.
-_UNKNOWN = ("sharing", "layer_norm_eps", "project_embeddings", "position_offset", "pooler")
-_UNKNOWN_TO_BERT = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
+# Fields that neither format has, and fields that only BERT's does not have.
+_NOT_IN_GOOGLE = ("sharing", "layer_norm_eps", "project_embeddings", "position_offset", "pooler")
+_NOT_IN_BERT = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
 
 _PRETRAINER = {"model": "pretrainer", "sentence_objective": "sop"}
 
 
-def google_source(path: Path, config: Path | None, partial: bool) -> ForeignModel:
-    """A checkpoint in a folder, or the checkpoint itself, with or without `.index` or `.data-…`."""
+def open_google_checkpoint(path: Path, config: Path | None, partial: bool) -> ForeignModel:
+    """Opens the checkpoint in a folder, or at a prefix with or without `.index` or `.data-…`."""
     folder = path if path.is_dir() else path.parent
     if path.is_dir():
-        prefix = find_only(path, "*.index", "variables/*.index").with_suffix("")
+        prefix = find_single_file(path, "*.index", "variables/*.index").with_suffix("")
     else:
         prefix = path.with_name(re.sub(r"\.(index|data-\d+-of-\d+)$", "", path.name))
     tensors = open_checkpoint(prefix)
-    config = config or find_only(
+    config = config or find_single_file(
         folder, "albert_config*.json", "assets/albert_config*.json", GOOGLE_BERT_FILE
     )
-    return bundle_source(tensors, AlbertConfig.from_json_file(config), partial, find_vocabulary(folder))
+    return open_tf1_variables(tensors, AlbertConfig.from_json_file(config), partial, find_vocabulary(folder))
 
 
-def bundle_source(
+def open_tf1_variables(
     tensors: CheckpointTensors, config: AlbertConfig, partial: bool, vocabulary: Path | None
 ) -> ForeignModel:
-    """A TF1 checkpoint of ALBERT or BERT, or the variables of a TF1 module of TF Hub.
+    """Opens a TF1 checkpoint of ALBERT or BERT, or the variables of a TF1 module of TF Hub.
 
-    Without heads it is an encoder; with the output layer of run_classifier, run_race (one logit: as a
-    regression), run_squad_v1 or run_squad_v2 a fine-tuned model, whose pre-training heads are left unread.
+    A checkpoint without heads is an encoder. With the output layer of run_classifier, run_race (one logit:
+    read as regression), run_squad_v1 or run_squad_v2 it is a fine-tuned model, and its pre-training heads
+    are ignored.
     """
     if any("/layer_shared/" in name for name in tensors.shapes):
         raise InputError(f"{tensors.origin}: the layout is that of brightmart/albert_zh, another network")
-    # Modules that are made here have ALBERT's names, whatever their family.
+    # Modules of hub_export have ALBERT's names for every family.
     family = "albert" if any("/transformer/group_" in name for name in tensors.shapes) else config.family
     if family != "bert" and any("/encoder/layer_0/" in name for name in tensors.shapes):
         raise InputError(f"{tensors.origin}: the layout is that of BERT, its config is {GOOGLE_BERT_FILE}")
     tensors = with_usual_names(tensors, GOOGLE_SCOPE, "embeddings/word_embeddings")
-    tensors = tensors.renamed(_with_layer_norms(tensors.shapes))
+    tensors = tensors.rename(_layer_norm_names(tensors.shapes))
     task = {"model": "encoder"} if partial else infer_task(tensors, "google", family)
     if family != "bert" and config.embedding_size == config.hidden_size:
         projects = f"{GOOGLE_SCOPE}encoder/embedding_hidden_mapping_in/kernel" in tensors.shapes
         config = config.replace(project_embeddings=projects or None)
-    check_groups(config, _group)
+    check_groups(config, _google_group)
     is_fine_tuned = task["model"] not in ("encoder", "pretrainer")
     ignored = {head.google.name for head in head_names(_PRETRAINER)} if is_fine_tuned else set()
 
     def is_ignored(name: str) -> bool:
         is_slot = name.rpartition("/")[0] in tensors.shapes
-        return is_slot or _TRAINING.fullmatch(name) is not None or name in ignored
+        return is_slot or _TRAINING_STATE.fullmatch(name) is not None or name in ignored
 
     stored = {names.ours: names.google for names in variable_names(config, task, family)}
     return ForeignModel(tensors, config, task, stored, vocabulary, is_ignored=is_ignored)
 
 
-def _with_layer_norms(names: Iterable[str]) -> dict[str, str]:
-    """Each name by its usual one: Keras numbers LayerNorms over the whole network.
+def _layer_norm_names(names: Iterable[str]) -> dict[str, str]:
+    """Maps usual names to the names here, since Keras numbers LayerNorms over the whole network.
 
-    >>> _with_layer_norms(["layer_1/layer_normalization_9/beta", "layer_1/layer_normalization_10/beta"])
+    >>> _layer_norm_names(["layer_1/layer_normalization_9/beta", "layer_1/layer_normalization_10/beta"])
     {'layer_1/LayerNorm/beta': 'layer_1/layer_normalization_9/beta', 'layer_1/LayerNorm_1/beta': \
 'layer_1/layer_normalization_10/beta'}
     """
-    renamed = {name: name for name in names}
-    matches = [re.fullmatch(r"(.*/)layer_normalization(?:_(\d+))?/(.+)", name) for name in renamed]
-    found = sorted((match[1], match[3], int(match[2] or 0), match[0]) for match in matches if match)
-    for (scope, variable), group in itertools.groupby(found, key=lambda entry: entry[:2]):
-        for place, (*_, name) in enumerate(group):
-            renamed[f"{scope}LayerNorm{f'_{place}' if place else ''}/{variable}"] = renamed.pop(name)
-    return renamed
+    usual_names = {name: name for name in names}
+    matches = [re.fullmatch(r"(.*/)layer_normalization(?:_(\d+))?/(.+)", name) for name in usual_names]
+    norms = sorted((match[1], match[3], int(match[2] or 0), match[0]) for match in matches if match)
+    for (scope, variable), group in itertools.groupby(norms, key=lambda entry: entry[:2]):
+        for index, (*_, name) in enumerate(group):
+            usual_names[f"{scope}LayerNorm{f'_{index}' if index else ''}/{variable}"] = usual_names.pop(name)
+    return usual_names
 
 
-def _group(layer: int, layers: int, groups: int) -> int:
+def _google_group(layer: int, layers: int, groups: int) -> int:
     return int(layer / layers * groups)
 
 
 def google_config(config: AlbertConfig) -> dict[str, Any]:
-    """The content of albert_config.json, or of BERT's bert_config.json.
+    """The content of albert_config.json, or of bert_config.json for a BERT.
 
     Raises:
-      InputError: google-research/albert, or google-research/bert, cannot express this network.
+      InputError: the code of google-research/albert or google-research/bert cannot express this network.
     """
     if config.family in ("roberta", "distilbert"):
         raise InputError(f"{config.family} has no such format: Google published ALBERT and BERT in it")
@@ -134,19 +135,21 @@ def google_config(config: AlbertConfig) -> dict[str, Any]:
             value = getattr(config, key)
             raise InputError(f"google-research/{config.family} cannot express {key}={value!r}: it has {has}")
     is_bert = config.family == "bert"
-    values = (config if is_bert else whole_layers(config, _group)).to_dict()
-    unknown = {*_UNKNOWN, *(_UNKNOWN_TO_BERT if is_bert else ())}
+    values = (config if is_bert else to_layer_groups(config, _google_group)).to_dict()
+    unknown = {*_NOT_IN_GOOGLE, *(_NOT_IN_BERT if is_bert else ())}
     return {key: value for key, value in values.items() if key not in unknown}
 
 
 def write_google(model: Any, folder: Path, step: int) -> None:
-    """Writes a model as google-research/albert's or bert's code restores it, beside its config.
+    """Writes a checkpoint for google-research/albert or google-research/bert, and its config.
 
     Args:
-      model: one of ours.
-      folder: where to; it exists.
-      step: training step, which Estimators look for.
-    Raises: as `google_config`; OSError or tf.errors.OpError if a file cannot be written.
+      model: a model of this package.
+      folder: an existing folder for the files.
+      step: training step; Estimators read it.
+    Raises:
+      InputError: the code of google-research cannot express this network.
+      OSError, tf.errors.OpError: a file cannot be written.
     """
     is_bert = model.config.family == "bert"
     write_local_json(folder / (GOOGLE_BERT_FILE if is_bert else GOOGLE_FILE), google_config(model.config))
@@ -161,13 +164,13 @@ def write_google(model: Any, folder: Path, step: int) -> None:
     )
 
 
-# What a TF 2 checkpoint calls the description of its own objects.
+# The entry of a TF 2 checkpoint that describes its objects.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _ANCHOR = "word_embeddings/embeddings"
-_LAYER = "transformer/layer_0/"  # where the names of BERT's first layer begin
-_LOWERCASE = "Variable"  # beside a TF 2 module's weights: True if its text is in lower case, without accents
+_LAYER = "transformer/layer_0/"  # prefix of BERT's first layer
+_LOWERCASE = "Variable"  # in a TF 2 module: True if its text is lowercased, without accents
 
-# The sizes of a config that shapes tell: a variable, and its axis.
+# Fields of the config that follow from a shape: the name of the variable, and the axis.
 _SIZES = {
     "vocab_size": (_ANCHOR, 0),
     "embedding_size": (_ANCHOR, 1),
@@ -180,58 +183,58 @@ _SIZES = {
 _ACTIVATIONS = {"Tanh": "gelu", "Erf": "gelu_erf", "Relu": "relu"}
 
 
-def hub_source(path: Path, config: Path | None, partial: bool) -> ForeignModel:
-    """The variables of the module in a folder; without a config, that of a TF 2 encoder is deduced."""
-    saved_model = find_only(path, "saved_model.pb")
+def open_hub_module(path: Path, config: Path | None, partial: bool) -> ForeignModel:
+    """Opens the module in a folder. Without a config, the config of a TF 2 encoder is deduced."""
+    saved_model = find_single_file(path, "saved_model.pb")
     config = config or next(path.glob("assets/albert_config*.json"), None)
     shape = AlbertConfig.from_json_file(config) if config else None
     tensors = open_checkpoint(path / "variables" / "variables")
     lowercase = None
     if _OBJECTS in tensors.shapes:
-        tensors = _by_variable_name(tensors)
+        tensors = _rename_to_variables(tensors)
         if _LOWERCASE in tensors.shapes:
             lowercase = bool(tensors.read(_LOWERCASE))
-            tensors = tensors.renamed({name: name for name in tensors.shapes if name != _LOWERCASE})
+            tensors = tensors.rename({name: name for name in tensors.shapes if name != _LOWERCASE})
     anchor = next((name for name in tensors.shapes if f"/{name}".endswith(f"/{_ANCHOR}")), None)
     if anchor is not None:
         prefix = anchor.removesuffix(_ANCHOR)
-        tensors = tensors.renamed({name.removeprefix(prefix): name for name in tensors.shapes})
-        source = _encoder(tensors, shape or deduce_config(tensors, saved_model))
+        tensors = tensors.rename({name.removeprefix(prefix): name for name in tensors.shapes})
+        source = _open_hub_encoder(tensors, shape or deduce_config(tensors, saved_model))
     elif shape is not None:  # a TF 1 module, or one of hub_export: both have google-research/albert's names
-        source = bundle_source(tensors, shape, partial, None)
+        source = open_tf1_variables(tensors, shape, partial, None)
     else:
         raise InputError(f"{tensors.origin} does not tell its config: name it with --config")
-    settings = path / "assets" / TOKENIZER_FILE  # which hub_export has written
+    settings = path / "assets" / TOKENIZER_FILE  # only modules of hub_export have it
     tokenizer = resolve_settings(settings) if settings.exists() else None
     if tokenizer is None and lowercase is not None:
         tokenizer = {"lowercase": lowercase, "strip_accents": lowercase}
     return source._replace(vocabulary=find_vocabulary(path), tokenizer=tokenizer)
 
 
-def _encoder(tensors: CheckpointTensors, config: AlbertConfig) -> ForeignModel:
-    """A TF 2 encoder of TensorFlow Model Garden."""
-    sharing = _sharing(tensors)
+def _open_hub_encoder(tensors: CheckpointTensors, config: AlbertConfig) -> ForeignModel:
+    """Maps the variables of a TF 2 encoder of TensorFlow Model Garden."""
+    sharing = _infer_sharing(tensors)
     if config.sharing != sharing or config.num_hidden_groups * config.inner_group_num != 1:
         layers = {"all": "share one block", "none": "share nothing"}[sharing]
-        wanted = f"name a config with sharing={sharing!r}, num_hidden_groups=1"
-        raise InputError(f"layers of {tensors.origin} {layers}: {wanted}")
+        remedy = f"name a config with sharing={sharing!r}, num_hidden_groups=1"
+        raise InputError(f"layers of {tensors.origin} {layers}: {remedy}")
     task = {"model": "encoder"}
     stored = {names.ours: names.hub for names in variable_names(config, task)}
     return ForeignModel(tensors, config, task, stored, None)
 
 
-def _sharing(tensors: CheckpointTensors) -> str:
-    """The config's `sharing`: "none" of BERT's encoders, whose layers have numbers; "all" of ALBERT's."""
+def _infer_sharing(tensors: CheckpointTensors) -> str:
+    """The config's `sharing`: "none" for BERT's encoders, whose layers are numbered; "all" for ALBERT's."""
     return "none" if any(name.startswith(_LAYER) for name in tensors.shapes) else "all"
 
 
-def _by_variable_name(tensors: CheckpointTensors) -> CheckpointTensors:
-    """The variables of a TF 2 checkpoint by their names instead of their places in the objects."""
+def _rename_to_variables(tensors: CheckpointTensors) -> CheckpointTensors:
+    """Renames the tensors of a TF 2 checkpoint from their paths in the objects to the variables' names."""
     try:
         graph = TrackableObjectGraph.FromString(tensors.read(_OBJECTS))
     except (DecodeError, TypeError) as error:
         raise InputError(f"{tensors.origin}: its list of objects is damaged: {error}") from error
-    return tensors.renamed(
+    return tensors.rename(
         {
             attribute.full_name: attribute.checkpoint_key
             for node in graph.nodes
@@ -245,9 +248,9 @@ def deduce_config(tensors: CheckpointTensors, saved_model: Path) -> AlbertConfig
     """The config of a TF 2 encoder, without dropout: sizes from shapes, depth and activation from the graph.
 
     Raises:
-      InputError: it cannot be told; the message names what is lacking.
+      InputError: a field cannot be deduced; the message names it.
     """
-    sharing = _sharing(tensors)
+    sharing = _infer_sharing(tensors)
     values: dict[str, Any] = {"sharing": sharing}
     for field, (name, axis) in _SIZES.items():
         name = name if sharing == "all" else name.replace("transformer/", _LAYER)
@@ -266,7 +269,7 @@ def deduce_config(tensors: CheckpointTensors, saved_model: Path) -> AlbertConfig
 
 
 def _read_graph(path: Path) -> tuple[set[int], set[str]]:
-    """Depths and activations that the graph of a TF 2 encoder shows."""
+    """All depths and activations in the graph of a TF 2 encoder."""
     try:
         module = SavedModel.FromString(path.read_bytes())
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""Folders of Hugging Face's transformers, in and out: config.json, safetensors, vocabulary."""
+"""Reads and writes folders of Hugging Face's transformers: config.json, safetensors, vocabulary."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from safetensors import SafetensorError, safe_open
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS, WORDS
 from albert_tf.conversion.huggingface_config import (
-    ANY_NUMBER,
+    MULTI_LABEL_PROBLEM,
     PROBLEM_TYPES,
-    REGRESSION,
+    REGRESSION_PROBLEM,
+    class_suffix,
     hugging_face_config,
     hugging_face_group,
-    model_kind,
     tokenizer_config,
 )
 from albert_tf.conversion.huggingface_tokenizer import TOKENIZER_CONFIG
 from albert_tf.conversion.transfer import (
     ForeignModel,
     check_groups,
-    files_in,
-    find_only,
+    find_single_file,
     infer_task,
+    list_files,
     with_usual_names,
 )
 from albert_tf.errors import InputError, check_choice, check_range, check_type, shorten
@@ -41,15 +41,17 @@ from albert_tf.runs.variable_names import HUGGING_FACE_SCOPE, head_names, variab
 from albert_tf.text.text_tokenizer import SpecialIds
 from albert_tf.text.tokenizer_config import SENTENCEPIECE
 
-# Names of NumPy and TensorFlow for those of the format.
+# Data types of the format, and their names in NumPy and TensorFlow.
 _FLOATS = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
 def open_safetensors(path: Path) -> CheckpointTensors:
-    """The tensors of a safetensors file, or of several with an index.
+    """Opens a safetensors file, or several files with an index. Values are read when they are needed.
 
     Args:
-      path: `model.safetensors`, or `model.safetensors.index.json` beside its parts.
+      path: path of `model.safetensors`, or of `model.safetensors.index.json` beside its parts.
+    Returns:
+      The shapes and types of the tensors, and a function that reads one.
     Raises:
       InputError: a file is damaged, or the index names no files.
       OSError: a file is missing or cannot be read.
@@ -66,23 +68,23 @@ def open_safetensors(path: Path) -> CheckpointTensors:
     shapes: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, str] = {}
     for part in parts:
-        with _opened(path.parent / part) as file:
+        with _open_file(path.parent / part) as file:
             for name in file.keys():  # noqa: SIM118 - it cannot be iterated over
                 view = file.get_slice(name)
                 files[name], shapes[name] = path.parent / part, tuple(view.get_shape())
                 dtypes[name] = _FLOATS.get(view.get_dtype(), view.get_dtype())
 
     def read(name: str) -> np.ndarray:
-        with _opened(files[name]) as file:  # anew: what was cut off meanwhile is an error and not a crash
+        with _open_file(files[name]) as file:  # opened again: a truncated file is an error, not a crash
             return file.get_tensor(name)
 
     return CheckpointTensors(str(path), shapes, dtypes, read)
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A file of the format, its header checked; InputError where it is damaged."""
-    path.open("rb").close()  # of a file that may not be read the library says that there is none
+def _open_file(path: Path) -> Iterator[Any]:
+    """Opens a safetensors file and checks its header; InputError if it is damaged."""
+    path.open("rb").close()  # without permission to read, the library says that the file is missing
     try:
         with safe_open(path, "np") as file:
             yield file
@@ -93,14 +95,14 @@ def _opened(path: Path) -> Iterator[Any]:
 def write_safetensors(
     path: Path, shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
 ) -> None:
-    """Writes float32 tensors one at a time, which the library cannot: it takes all of them at once.
+    """Writes float32 tensors one at a time. The library needs all tensors in memory at once.
 
     Args:
-      path: the file; in a folder that nobody reads yet, since it grows there.
-      shapes: of every tensor, by name.
-      read: the values of a tensor, by name.
+      path: the new file. Nobody may read its folder yet, since the file is not written atomically.
+      shapes: shape of every tensor by name.
+      read: function from a tensor's name to its value.
     """
-    # transformers reads no file that does not say what it was written for.
+    # transformers refuses files without this entry.
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():
@@ -128,29 +130,28 @@ _POOLING = "1_Pooling/config.json"  # of sentence-transformers
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 _PROJECTION = f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in"
-# LayerNorms of files that were written from TensorFlow's.
+# Names of LayerNorms in files that were converted from TensorFlow, and the usual names.
 _OLDER_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def hugging_face_source(path: Path, config: Path | None, partial: bool) -> ForeignModel:
-    """The weights in a folder of transformers, or one of its files with weights.
+def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> ForeignModel:
+    """Opens the weights in a folder of transformers, or a file with weights in such a folder.
 
     Raises:
-      InputError: the config describes another network, or one that this package does not have.
+      InputError: the config contradicts the weights, or describes a network that this package cannot build.
     """
     folder = path if path.is_dir() else path.parent
-    _warn_of_pooling(folder / _POOLING)
-    tensors = open_safetensors(_weights(path))
-    config = config or find_only(folder, HUGGING_FACE_CONFIG)
+    _warn_about_pooling(folder / _POOLING)
+    tensors = open_safetensors(_find_weights(path))
+    config = config or find_single_file(folder, HUGGING_FACE_CONFIG)
     values, shape = read_local_json(config), AlbertConfig.from_json_file(config)
     family = shape.family
-    tensors = tensors.renamed({_newer(name): name for name in tensors.shapes})
+    tensors = tensors.rename({_newer_name(name): name for name in tensors.shapes})
     tensors = with_usual_names(tensors, f"{family}.", "embeddings.word_embeddings.weight")
-    tensors, ignored = _without_tied(tensors, family)
-    # Positions 0, 1, 2, …
-    ignored.add(f"{family}.embeddings.position_ids")
+    tensors, ignored = _resolve_tied_tensors(tensors, family)
+    ignored.add(f"{family}.embeddings.position_ids")  # always 0, 1, 2, …
     if family == "albert":
-        identity = _identity(shape.hidden_size) if shape.embedding_size == shape.hidden_size else {}
+        identity = _identity_layer(shape.hidden_size) if shape.embedding_size == shape.hidden_size else {}
         if identity and all(
             name in tensors.shapes and np.array_equal(tensors.read(name), value)
             for name, value in identity.items()
@@ -161,16 +162,16 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Forei
     task = {"model": "encoder"}
     if not partial:
         try:
-            task = _task(infer_task(tensors, "hugging_face", family), values)
+            task = _refine_task(infer_task(tensors, "hugging_face", family), values)
         except InputError as error:
             raise InputError(f"{config}: {error}") from error
     with_pooler = {names.ours: names.hugging_face for names in variable_names(shape.with_pooler(), task)}
     is_pooled = task["model"] in ("classifier", "multiple_choice")
     if is_pooled or with_pooler[_POOLER[0]].name in tensors.shapes:
         shape = shape.with_pooler()
-    elif family == "bert" and model_kind(task) in (*_WITHOUT_POOLER, model_kind({"model": "encoder"})):
-        shape = shape.replace(pooler="none")  # as `add_pooling_layer=False` makes it
-    if family == "roberta" and is_pooled:  # whose code has made the encoder with a pooler, too
+    elif family == "bert" and class_suffix(task) in (*_WITHOUT_POOLER, class_suffix({"model": "encoder"})):
+        shape = shape.replace(pooler="none")  # the result of `add_pooling_layer=False`
+    if family == "roberta" and is_pooled:  # the encoder of a classifier may have an unused pooler
         ignored |= {f"roberta.pooler.dense.{name}" for name in ("weight", "bias")}
     stored = {names.ours: names.hugging_face for names in variable_names(shape, task)}
     return ForeignModel(
@@ -178,37 +179,37 @@ def hugging_face_source(path: Path, config: Path | None, partial: bool) -> Forei
         shape,
         task,
         stored,
-        vocabulary=None,  # that `with_tokenizer` finds
+        vocabulary=None,  # `with_tokenizer` finds it
         is_ignored=ignored.__contains__,
-        optional=_POOLER if model_kind(task) in _WITHOUT_POOLER else (),
+        optional=_POOLER if class_suffix(task) in _WITHOUT_POOLER else (),
     )
 
 
-def _warn_of_pooling(file: Path) -> None:
-    """Says how sentence-transformers pools where it is not by the mean, which is what embeddings are here."""
+def _warn_about_pooling(file: Path) -> None:
+    """Warns if sentence-transformers does not pool by the mean, the default of our embeddings."""
     if file.is_file():
         values = read_local_json(file)
         modes = [name.removeprefix("pooling_mode_") for name, value in values.items() if value is True]
         if "cls_token" in modes:
             logging.warning('%s pools the first token: pass pooling="first" to "feature-extraction"', file)
         elif "mean_tokens" not in modes:
-            found = ", ".join(modes) or "nothing"
-            logging.warning("%s pools by %s: here are mean and first alone", file, found)
+            pooling = ", ".join(modes) or "nothing"
+            logging.warning("%s pools by %s: here are mean and first alone", file, pooling)
 
 
-def _newer(name: str) -> str:
-    """The name of a tensor as newer files have it."""
+def _newer_name(name: str) -> str:
+    """The name of a tensor in newer files."""
     ending = ".".join(name.rsplit(".", 2)[-2:])
     return name.removesuffix(ending) + _OLDER_ENDINGS.get(ending, ending)
 
 
-def _without_tied(tensors: CheckpointTensors, family: str) -> tuple[CheckpointTensors, set[str]]:
-    """A checkpoint whose MLM head has the names that are read, and the tensors that repeat others.
+def _resolve_tied_tensors(tensors: CheckpointTensors, family: str) -> tuple[CheckpointTensors, set[str]]:
+    """Gives the tensors of the MLM head their usual names; also returns the names of repeated tensors.
 
     Raises:
-      InputError: what should be tied differs.
+      InputError: tensors that should be tied differ.
     """
-    # Files may repeat what is tied: the MLM head's output layer, and its bias.
+    # Files may hold both of two tied tensors: the output layer of the MLM head, and its bias.
     bias = head_names({"model": "pretrainer", "sentence_objective": "none"}, family)[-1].hugging_face.name
     layer = bias.removesuffix(".bias") + ("" if family == "distilbert" else ".decoder")
     tied = {f"{layer}.weight": f"{family}.embeddings.word_embeddings.weight", f"{layer}.bias": bias}
@@ -216,17 +217,17 @@ def _without_tied(tensors: CheckpointTensors, family: str) -> tuple[CheckpointTe
     for name in repeated & tensors.shapes.keys():
         other = tied[name]
         if other not in tensors.shapes:
-            tensors = tensors.renamed({other if old == name else old: old for old in tensors.shapes})
+            tensors = tensors.rename({other if old == name else old: old for old in tensors.shapes})
         elif not np.array_equal(tensors.read(name), tensors.read(other)):
             raise InputError(f"{tensors.origin}: {name} differs from {other}: the MLM head is tied")
     return tensors, repeated
 
 
-def _weights(path: Path) -> Path:
-    """The safetensors file, or the index of several, in a folder or at a path."""
+def _find_weights(path: Path) -> Path:
+    """The path of the safetensors file, or of the index of several, in a folder or at a path."""
     if path.is_dir():
-        kinds = (WEIGHTS_FILE, WEIGHTS_INDEX_FILE, "*.safetensors", *(f"*{suffix}" for suffix in _PICKLES))
-        path = next((found[0] for kind in kinds if (found := files_in(path, kind))), path / WEIGHTS_FILE)
+        patterns = (WEIGHTS_FILE, WEIGHTS_INDEX_FILE, "*.safetensors", *(f"*{suffix}" for suffix in _PICKLES))
+        path = next((file for pattern in patterns for file in list_files(path, pattern)), path / WEIGHTS_FILE)
     if path.suffix in _PICKLES:
         raise InputError(
             f"{path} is a pickle: opening it runs whatever code it holds, so it is not read. Where you trust "
@@ -237,30 +238,30 @@ def _weights(path: Path) -> Path:
     return path
 
 
-def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The task that the heads show, refined by config.json; InputError if that contradicts it."""
+def _refine_task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds the entries of config.json to the task of the heads; InputError if they contradict each other."""
     architectures = values.get("architectures") or []
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
         raise InputError(f"architectures={architectures!r} is not a list of classes of transformers")
     if "num_labels" in task:
         if any(name.endswith("ForMultipleChoice") for name in architectures):
-            choices = values.get("num_choices", 4)  # as RACE has
+            choices = values.get("num_choices", 4)  # the number in RACE
             check_type("num_choices", "int", choices)
             check_range("num_choices", choices, at_least=1)
             return {"model": "multiple_choice", "num_choices": choices}
         if any(name.endswith("ForTokenClassification") for name in architectures):
-            words = values.get("words", PUNCTUATION_WORDS)  # as in the public sets that others train on
+            words = values.get("words", PUNCTUATION_WORDS)  # public datasets divide words so
             check_choice("words", words, WORDS)
             task = {**task, "model": "token_classifier"}
             if words != SPACE_WORDS:
                 task["words"] = words
         else:
-            task |= _problem(values.get("problem_type"), task["num_labels"])
+            task |= _problem_entries(values.get("problem_type"), task["num_labels"])
         if "threshold" in values:
             check_type("threshold", "float", values["threshold"])
             check_range("threshold", values["threshold"], at_least=0, at_most=1)
             task = {**task, "threshold": values["threshold"]}
-        labels = _labels(values.get("id2label"), task["num_labels"])
+        labels = _label_names(values.get("id2label"), task["num_labels"])
         task = task if labels is None else {**task, "labels": labels}
         check_task(task)
         return task
@@ -270,14 +271,14 @@ def _task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     return task
 
 
-def _problem(problem_type: Any, num_labels: int) -> dict[str, bool]:
-    """What the logits of a classifier mean; InputError for regression of several numbers."""
+def _problem_entries(problem_type: Any, num_labels: int) -> dict[str, bool]:
+    """The entries of task.json for a `problem_type`; InputError for regression of several numbers."""
     if problem_type is None:
         return {}
     check_choice("problem_type", problem_type, PROBLEM_TYPES)
-    if problem_type == ANY_NUMBER:
+    if problem_type == MULTI_LABEL_PROBLEM:
         return {"multi_label": True}
-    if (problem_type == REGRESSION) != (num_labels == 1):
+    if (problem_type == REGRESSION_PROBLEM) != (num_labels == 1):
         outputs = f"{num_labels} outputs" if num_labels > 1 else "1 output"
         raise InputError(
             f"problem_type={problem_type!r} with {outputs}: here one is regression, more are not"
@@ -285,15 +286,15 @@ def _problem(problem_type: Any, num_labels: int) -> dict[str, bool]:
     return {}
 
 
-def _labels(names: Any, num_labels: int) -> list[str] | None:
-    """The names of labels in their order; None where they are only numbered."""
+def _label_names(names: Any, num_labels: int) -> list[str] | None:
+    """The names of the labels in the order of their ids; None if they are only numbered."""
     if names is None:
         return None
     if not isinstance(names, Mapping):
         raise InputError(f"id2label={shorten(names)} is not an object from ids to labels")
     if set(names) != set(map(str, range(num_labels))):
-        found = f"ids {', '.join(names)}" if names else "no ids"
-        raise InputError(f"id2label has {found}: the head has 0 to {num_labels - 1}")
+        ids = f"ids {', '.join(names)}" if names else "no ids"
+        raise InputError(f"id2label has {ids}: the head has 0 to {num_labels - 1}")
     for number, name in names.items():
         if isinstance(name, bool) or not isinstance(name, str | int) or not str(name).strip():
             raise InputError(f"id2label has {name!r} for {number}: labels are texts that are not empty")
@@ -303,8 +304,8 @@ def _labels(names: Any, num_labels: int) -> list[str] | None:
     return None if labels == [f"LABEL_{number}" for number in range(num_labels)] else labels
 
 
-def _identity(size: int) -> dict[str, np.ndarray]:
-    """A projection of the embeddings that changes nothing: transformers has one even where E = H."""
+def _identity_layer(size: int) -> dict[str, np.ndarray]:
+    """A projection that does not change the embeddings: transformers has one even if E = H."""
     return {f"{_PROJECTION}.weight": np.eye(size), f"{_PROJECTION}.bias": np.zeros(size)}
 
 
@@ -316,29 +317,31 @@ def write_hugging_face(
     kind: str = SENTENCEPIECE,
     special: SpecialIds | None = None,
 ) -> None:
-    """Writes a model as `from_pretrained` of transformers opens it.
+    """Writes config.json, model.safetensors and tokenizer_config.json for `from_pretrained` of transformers.
 
     Args:
-      model: one of ours.
-      folder: where to; it exists.
-      task: what task.json says.
-      tokenizer: how text is normalised.
-      kind: of the tokenizer.
-      special: the ids of its special tokens; None: there is no vocabulary.
-    Raises: as `hugging_face_config`; OSError if a file cannot be written.
+      model: a model of this package.
+      folder: an existing folder for the files.
+      task: the entries of task.json.
+      tokenizer: the settings of the tokenizer, from tokenizer.json of a run.
+      kind: kind of the tokenizer: "sentencepiece", "wordpiece" or "byte_level_bpe".
+      special: the ids of the special tokens. None: there is no vocabulary.
+    Raises:
+      InputError: transformers cannot express this network.
+      OSError: a file cannot be written.
     """
     config = model.config
     write_local_json(folder / HUGGING_FACE_CONFIG, hugging_face_config(config, task, special))
     shape = config.replace(project_embeddings=True) if config.family == "albert" else config
-    names = {names.hugging_face.name: names for names in variable_names(shape, task_of(model))}
+    names = {entry.hugging_face.name: entry for entry in variable_names(shape, task_of(model))}
     variables = {variable.name.partition(":")[0]: variable for variable in model.variables}
 
     def value(name: str) -> np.ndarray:
         variable = variables.get(names[name].ours)
         if variable is None:
-            return _identity(config.hidden_size)[name]
-        return names[name].hugging_face.converted(np.asarray(variable.read_value()))
+            return _identity_layer(config.hidden_size)[name]
+        return names[name].hugging_face.convert(np.asarray(variable.read_value()))
 
-    shapes = {name: there.hugging_face.shape for name, there in names.items()}
+    shapes = {name: entry.hugging_face.shape for name, entry in names.items()}
     write_safetensors(folder / WEIGHTS_FILE, shapes, value)
     write_local_json(folder / TOKENIZER_CONFIG, tokenizer_config(kind, tokenizer, config))

@@ -1,4 +1,4 @@
-"""A network and its tokenizer in the words of transformers: config.json and tokenizer_config.json."""
+"""Makes the config.json and tokenizer_config.json of transformers for a network and its tokenizer."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.config_formats import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS
+from albert_tf.config_formats import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS, NOT_IN_HUGGING_FACE
 from albert_tf.constants import SPACE_WORDS
 from albert_tf.conversion.huggingface_tokenizer import HUGGING_FACE_CLASSES
-from albert_tf.conversion.transfer import whole_layers
+from albert_tf.conversion.transfer import to_layer_groups
 from albert_tf.errors import InputError
 from albert_tf.text.text_tokenizer import SpecialIds
 from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, WORDPIECE
 
-# Of two names for the same the first one.
+# The first name, if transformers has two names for an activation.
 HUGGING_FACE_ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(HUGGING_FACE_ACTIVATIONS.items())}
 
-# The beginnings of the names of classes, and their ends.
-_FAMILIES = {"albert": "Albert", "bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
-_KINDS = {
+# Prefixes of the names of transformers' classes by family, and suffixes by model.
+_CLASS_PREFIXES = {"albert": "Albert", "bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert"}
+_CLASS_SUFFIXES = {
     "encoder": "Model",
     "pretrainer": "ForPreTraining",
     "classifier": "ForSequenceClassification",
@@ -28,13 +28,13 @@ _KINDS = {
     "multiple_choice": "ForMultipleChoice",
 }
 
-_MLM_ALONE = "ForMaskedLM"
+_MLM_SUFFIX = "ForMaskedLM"
 
-# What a classifier's logits mean to transformers' pipeline.
+# Values of `problem_type`: the meaning of a classifier's logits in transformers' pipeline.
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
-REGRESSION, ONE_LABEL, ANY_NUMBER = PROBLEM_TYPES
+REGRESSION_PROBLEM, SINGLE_LABEL_PROBLEM, MULTI_LABEL_PROBLEM = PROBLEM_TYPES
 
-# The ids of the published vocabularies; padding's is that of RoBERTa's positions.
+# Ids of the published vocabularies. The positions of RoBERTa depend on its padding id.
 _SPECIAL_IDS = {
     "albert": {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3},
     "bert": {"pad_token_id": 0},
@@ -42,42 +42,46 @@ _SPECIAL_IDS = {
     "distilbert": {"pad_token_id": 0},
 }
 
-# What the code of each family has fixed.
-_FIXED: dict[str, dict[str, tuple[Any, ...]]] = {
+# Values that each family's code can express.
+_EXPRESSIBLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "albert": {"pooler": ("tanh",), "position_offset": (0,)},
     "bert": {"pooler": ("tanh", "none")},
     "roberta": {"pooler": ("tanh", "none"), "position_offset": (2,)},
     "distilbert": {"pooler": ("relu", "none"), "layer_norm_eps": (1e-12,)},
 }
-# Fields that no file has; those that BERT's, RoBERTa's and DistilBERT's do not have; and DistilBERT's.
-_NOT_THERE = ("sharing", "project_embeddings", "position_offset", "pooler")
-_OF_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num")
-_NOT_OF_DISTILBERT = ("type_vocab_size", "layer_norm_eps")
+# Fields that only ALBERT's config.json has, and fields that DistilBERT's does not have.
+_ALBERT_ONLY = ("embedding_size", "num_hidden_groups", "inner_group_num")
+_NOT_IN_DISTILBERT = ("type_vocab_size", "layer_norm_eps")
 
-# As published RoBERTa has it: the space before a mask belongs to it.
+# The mask of published RoBERTas: the space before it belongs to it.
 _MASK = {
     **{"__type": "AddedToken", "content": "<mask>", "lstrip": True, "rstrip": False},
     **{"normalized": False, "single_word": False, "special": True},
 }
 
 
-def model_kind(task: Mapping[str, Any]) -> str:
-    """The end of the name of the class for the model of a task.json, such as "ForPreTraining"."""
-    return _MLM_ALONE if task.get("sentence_objective") == "none" else _KINDS[task["model"]]
+def class_suffix(task: Mapping[str, Any]) -> str:
+    """The suffix of transformers' class for the model of a task.json, such as "ForPreTraining"."""
+    return _MLM_SUFFIX if task.get("sentence_objective") == "none" else _CLASS_SUFFIXES[task["model"]]
 
 
 def hugging_face_config(
     config: AlbertConfig, task: Mapping[str, Any], special: SpecialIds | None = None
 ) -> dict[str, Any]:
-    """The content of config.json, by a task.json and the vocabulary's special ids, if there is one.
+    """The content of config.json.
 
-    InputError if transformers cannot express this network.
+    Args:
+      config: config of the network.
+      task: the entries of task.json.
+      special: the ids of the special tokens. None: there is no vocabulary.
+    Raises:
+      InputError: transformers cannot express this network.
     """
     family = config.family
-    architecture = f"{_FAMILIES[family]}{model_kind(task)}"
+    architecture = f"{_CLASS_PREFIXES[family]}{class_suffix(task)}"
     _check_expressible(config, task, architecture)
     values = {
-        **{key: value for key, value in _shape(config).items() if key not in _NOT_THERE},
+        **{key: value for key, value in _network_values(config).items() if key not in NOT_IN_HUGGING_FACE},
         "model_type": family,
         "architectures": [architecture],
         "dtype": "float32",
@@ -89,56 +93,56 @@ def hugging_face_config(
         values["id2label"] = {str(i): name for i, name in enumerate(names)}
         values["label2id"] = {name: i for i, name in enumerate(names)}
     if task["model"] == "token_classifier":
-        values["words"] = task.get("words", SPACE_WORDS)  # which transformers does not know
+        values["words"] = task.get("words", SPACE_WORDS)  # not a key of transformers
     if task["model"] == "classifier":
-        of_one = REGRESSION if task["num_labels"] == 1 else ONE_LABEL
-        values["problem_type"] = ANY_NUMBER if task.get("multi_label") else of_one
-    kept = ("num_choices", "sentence_objective", "threshold")  # which transformers does not know
-    return values | {key: task[key] for key in kept if key in task}
+        single = REGRESSION_PROBLEM if task["num_labels"] == 1 else SINGLE_LABEL_PROBLEM
+        values["problem_type"] = MULTI_LABEL_PROBLEM if task.get("multi_label") else single
+    own_keys = ("num_choices", "sentence_objective", "threshold")  # not keys of transformers
+    return values | {key: task[key] for key in own_keys if key in task}
 
 
 def _special_ids(family: str, special: SpecialIds | None) -> dict[str, int]:
-    """The special ids in config.json, of a vocabulary; None: of the published ones."""
+    """The special ids for config.json. Without a vocabulary they are the published ids."""
     published = _SPECIAL_IDS[family]
     if special is None:
         return published
     if family == "roberta" and special.padding != published["pad_token_id"]:
         raise InputError(f"padding has id {special.padding}: RoBERTa's needs 1, as byte-level BPE has it")
-    found = {
+    ids = {
         "pad_token_id": special.padding,
         "bos_token_id": special.start,
         "eos_token_id": special.separator,
     }
-    return {name: found[name] for name in published}
+    return {name: ids[name] for name in published}
 
 
-def _shape(config: AlbertConfig) -> dict[str, Any]:
-    """The fields of a config by the keys of its family's files."""
+def _network_values(config: AlbertConfig) -> dict[str, Any]:
+    """The values of a config under the keys that its family has in config.json."""
     values = {**config.to_dict(), "hidden_act": HUGGING_FACE_ACTIVATION_NAMES[config.hidden_act]}
     if config.family == "albert":
-        whole = whole_layers(config, hugging_face_group)
-        return {**values, "num_hidden_groups": whole.num_hidden_groups}
-    values = {key: value for key, value in values.items() if key not in _OF_ALBERT}
+        grouped = to_layer_groups(config, hugging_face_group)
+        return {**values, "num_hidden_groups": grouped.num_hidden_groups}
+    values = {key: value for key, value in values.items() if key not in _ALBERT_ONLY}
     if config.family == "distilbert":
         keys = {ours: theirs for theirs, ours in DISTILBERT_KEYS.items()}
-        return {keys.get(key, key): v for key, v in values.items() if key not in _NOT_OF_DISTILBERT}
+        return {keys.get(key, key): v for key, v in values.items() if key not in _NOT_IN_DISTILBERT}
     values["classifier_dropout"] = values.pop("classifier_dropout_prob")
     values["max_position_embeddings"] += config.position_offset
     return values
 
 
 def _check_expressible(config: AlbertConfig, task: Mapping[str, Any], architecture: str) -> None:
-    """InputError if transformers has no such class, or its class is another network."""
+    """Raises InputError if transformers has no class for this network and task."""
     if task.get("answerability"):
         raise InputError(f"answerability=True: transformers' {architecture} has no answer class")
-    if config.family in ("roberta", "distilbert") and model_kind(task) == _KINDS["pretrainer"]:
-        objective, there = task["sentence_objective"], f"{_FAMILIES[config.family]}{_MLM_ALONE}"
+    if config.family in ("roberta", "distilbert") and class_suffix(task) == _CLASS_SUFFIXES["pretrainer"]:
+        objective, mlm_class = task["sentence_objective"], f"{_CLASS_PREFIXES[config.family]}{_MLM_SUFFIX}"
         raise InputError(
-            f"sentence_objective={objective!r}: transformers has no {architecture}, only {there}"
+            f"sentence_objective={objective!r}: transformers has no {architecture}, only {mlm_class}"
         )
     if config.family == "albert" and not config.type_vocab_size:
         raise InputError("type_vocab_size=0: transformers' ALBERT has segment types")
-    for key, known in _FIXED[config.family].items():
+    for key, known in _EXPRESSIBLE[config.family].items():
         if (value := getattr(config, key)) not in known:
             choices = " or ".join(map(repr, known))
             raise InputError(f"{key}={value!r}: transformers' {architecture} has {choices} alone")
@@ -155,11 +159,11 @@ def tokenizer_config(kind: str, settings: Mapping[str, bool], config: AlbertConf
     """The content of tokenizer_config.json.
 
     Args:
-      kind: of the tokenizer, as a run's tokenizer.json has it.
-      settings: how text is normalised.
-      config: of the network.
+      kind: kind of the tokenizer: "sentencepiece", "wordpiece" or "byte_level_bpe".
+      settings: the settings of the tokenizer, from tokenizer.json of a run.
+      config: config of the network.
     """
-    # Said because transformers 5 gives none to ALBERT, and those of BERT's tokenizer to DistilBERT.
+    # Written since transformers 5 has no default for ALBERT, and BERT's default for DistilBERT.
     types = ["token_type_ids"] if config.type_vocab_size > 1 else []
     values: dict[str, Any] = {
         "tokenizer_class": HUGGING_FACE_CLASSES[kind][0],

@@ -1,4 +1,4 @@
-"""The tokenizer in a folder of transformers: its vocabulary and settings, or why there is none here."""
+"""Reads the tokenizer in a folder of transformers: its vocabulary and its settings."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from albert_tf.text.tokenizer_config import (
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP, ADDED_TOKENS = "special_tokens_map.json", "added_tokens.json"
 
-# Classes of transformers by their kind, without the "Fast" at their ends, and the kind of each family's.
+# Classes of transformers by kind of tokenizer, without the suffix "Fast"; and the kind of each family.
 HUGGING_FACE_CLASSES = {
     SENTENCEPIECE: ("AlbertTokenizer",),
     WORDPIECE: ("BertTokenizer", "DistilBertTokenizer"),
     BYTE_LEVEL_BPE: ("RobertaTokenizer",),
 }
 _KINDS = {"albert": SENTENCEPIECE, "bert": WORDPIECE, "distilbert": WORDPIECE, "roberta": BYTE_LEVEL_BPE}
-# Their settings are those of tokenizer.json.
+# Classes that take their settings from tokenizer.json.
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 
-# Keys of the special tokens in the order of `Vocabulary.special_pieces`; and of further ones.
-_NAMED_TOKENS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+# Keys of the special tokens in the order of `Vocabulary.special_pieces`, and keys of further special tokens.
+_BASIC_TOKENS = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 _FURTHER_TOKENS = {
     *("bos_token", "eos_token", "additional_special_tokens", "extra_special_tokens"),
     "model_specific_special_tokens",
 }
 
-# The keys of special_tokens_map.json and of tokenizer_config.json that are read.
-SPECIAL_TOKENS_READ = {*_NAMED_TOKENS, *_FURTHER_TOKENS}
+# Keys of special_tokens_map.json and of tokenizer_config.json that are read.
+SPECIAL_TOKENS_READ = {*_BASIC_TOKENS, *_FURTHER_TOKENS}
 TOKENIZER_CONFIG_READ = {
     *SPECIAL_TOKENS_READ,
     *("added_tokens_decoder", "tokenizer_class", "model_input_names"),
     *("do_lower_case", "strip_accents", "tokenize_chinese_chars", "keep_accents", "add_prefix_space"),
 }
-# Keys of tokenizer_config.json with the only values that change no ids.
-TOKENIZER_CONFIG_KNOWN: Mapping[str, tuple[Any, ...]] = {
+# Keys of tokenizer_config.json, each with the only values that do not change the ids.
+TOKENIZER_CONFIG_ALLOWED: Mapping[str, tuple[Any, ...]] = {
     "padding_side": ("right",),
     "truncation_side": ("right",),
     "do_basic_tokenize": (True,),
@@ -61,9 +61,9 @@ TOKENIZER_CONFIG_KNOWN: Mapping[str, tuple[Any, ...]] = {
     "init_inputs": ([],),
     **dict.fromkeys(("auto_map", "vocab", "merges"), (None,)),
 }
-# Keys that change no ids of a text without special tokens: how ids are decoded and padded, where files were,
+# Keys that do not change the ids of a text without special tokens: decoding, padding, paths of files,
 # templates of chats.
-TOKENIZER_CONFIG_UNREAD = {
+TOKENIZER_CONFIG_IGNORED = {
     *("add_bos_token", "add_eos_token", "backend", "chat_control_tokens", "chat_template"),
     *(
         "clean_up_tokenization_spaces",
@@ -77,30 +77,36 @@ TOKENIZER_CONFIG_UNREAD = {
 }
 
 
-def with_tokenizer(source: ForeignModel, folder: Path, scratch: Path, given: Path | None) -> ForeignModel:
-    """A source with a vocabulary and its settings, by which the ids of texts are those of transformers.
+def with_tokenizer(
+    source: ForeignModel, folder: Path, scratch: Path, vocabulary: Path | None
+) -> ForeignModel:
+    """Adds the vocabulary and the settings of the tokenizer, which give texts the same ids as transformers.
 
     Args:
-      source: without them.
-      folder: that transformers has written.
-      scratch: a folder for the files of a vocabulary that is in tokenizer.json alone.
-      given: a vocabulary to take in place of the folder's; None: there is none.
+      source: the checkpoint.
+      folder: the folder that transformers wrote.
+      scratch: a folder for the vocabulary's files, if they must be made from tokenizer.json.
+      vocabulary: path of a vocabulary to use instead of the folder's. None: use the folder's.
+    Returns:
+      A copy of `source`; without a vocabulary if the folder has none.
     Raises:
-      InputError: tokenizers here have no such setting, or files in the folder contradict each other.
+      InputError: our tokenizers do not have a setting, or files in the folder contradict each other.
     """
-    config = _read(folder / TOKENIZER_CONFIG)
-    if given is not None:
-        settings = _settings(config, read_tokenizer_kind(given)) if config else {}
+    config = _read_json(folder / TOKENIZER_CONFIG)
+    if vocabulary is not None:
+        settings = _class_settings(config, read_tokenizer_kind(vocabulary)) if config else {}
         usual = {name: value for name, value in settings.items() if name in TOKENIZER_DEFAULTS}
-        return source._replace(vocabulary=given, tokenizer=usual or None)
+        return source._replace(vocabulary=vocabulary, tokenizer=usual or None)
     try:
-        return _of_folder(source, folder, scratch, config)
+        return _with_folder_tokenizer(source, folder, scratch, config)
     except InputError as error:
         raise InputError(f"{error}. Name another vocabulary, or mend the folder's") from error
 
 
-def _of_folder(source: ForeignModel, folder: Path, scratch: Path, config: Mapping[str, Any]) -> ForeignModel:
-    """A source with the vocabulary in a folder, if there is one."""
+def _with_folder_tokenizer(
+    source: ForeignModel, folder: Path, scratch: Path, config: Mapping[str, Any]
+) -> ForeignModel:
+    """Adds the tokenizer in a folder, if there is one."""
     beside, file = find_vocabulary(folder), folder / FAST_TOKENIZER
     fast = FastTokenizer(file) if file.exists() else None
     if fast is not None:
@@ -111,19 +117,19 @@ def _of_folder(source: ForeignModel, folder: Path, scratch: Path, config: Mappin
     else:
         return source
     try:
-        is_generic, settings = _configured(config, kind, source.config, _read(folder / "config.json"))
+        is_generic, settings = _read_class(config, kind, source.config, _read_json(folder / "config.json"))
         if is_generic and fast is None:
             raise InputError(f"tokenizer_class={config['tokenizer_class']!r} needs a {FAST_TOKENIZER}")
     except InputError as error:
         raise InputError(f"{folder / TOKENIZER_CONFIG}: {error}") from error
     if fast is not None:
-        found = fast.settings(kind)
-        for name in [] if is_generic else found:
-            if found[name] != settings[name]:
-                there = f"{settings[name]!r} by {TOKENIZER_CONFIG} or transformers' defaults"
-                raise InputError(f"{file}: {name} is {found[name]!r}, but {there}")
-        settings = found
-    elif not config:  # which says nothing of them
+        fast_settings = fast.settings(kind)
+        for name in [] if is_generic else fast_settings:
+            if fast_settings[name] != settings[name]:
+                other = f"{settings[name]!r} by {TOKENIZER_CONFIG} or transformers' defaults"
+                raise InputError(f"{file}: {name} is {fast_settings[name]!r}, but {other}")
+        settings = fast_settings
+    elif not config:  # the usual settings are unknown
         settings = {name: value for name, value in settings.items() if name not in TOKENIZER_DEFAULTS}
     tokens = TOKENIZER_CLASSES[kind].vocabulary_class.from_file(vocabulary)
     _check_special_tokens(folder, config, tokens)
@@ -132,21 +138,21 @@ def _of_folder(source: ForeignModel, folder: Path, scratch: Path, config: Mappin
         fast.check_special_tokens(tokens, is_generic)
     padding = source.config.position_offset - 1
     if source.config.family == "roberta" and tokens.special_ids.padding != padding:
-        there = f"padding is {tokens.special_ids.padding} in {vocabulary.name}"
-        raise InputError(f"{folder}: pad_token_id={padding}, but {there}")
+        other = f"padding is {tokens.special_ids.padding} in {vocabulary.name}"
+        raise InputError(f"{folder}: pad_token_id={padding}, but {other}")
     return source._replace(vocabulary=vocabulary, tokenizer=settings)
 
 
-def _read(file: Path) -> dict[str, Any]:
-    """The content of a JSON file; empty where there is none."""
+def _read_json(file: Path) -> dict[str, Any]:
+    """The content of a JSON file; empty if the file does not exist."""
     return read_local_json(file) if file.exists() else {}
 
 
-def _configured(
+def _read_class(
     config: Mapping[str, Any], kind: str, network: AlbertConfig, network_file: Mapping[str, Any]
 ) -> tuple[bool, dict[str, bool]]:
-    """Whether the class of the tokenizer leaves the settings to tokenizer.json; and those of its class."""
-    tables = TOKENIZER_CONFIG_READ, TOKENIZER_CONFIG_KNOWN, TOKENIZER_CONFIG_UNREAD
+    """True if the tokenizer's class takes its settings from tokenizer.json; and the settings of the class."""
+    tables = TOKENIZER_CONFIG_READ, TOKENIZER_CONFIG_ALLOWED, TOKENIZER_CONFIG_IGNORED
     check_keys(config, *tables, "tokenizer", TOKENIZER_CONFIG)
     name = config.get("tokenizer_class") or network_file.get("tokenizer_class")
     check_type("tokenizer_class", "str | None", name)
@@ -159,16 +165,16 @@ def _configured(
     has_types = kind != BYTE_LEVEL_BPE and network.type_vocab_size > 1
     if not isinstance(names, list) or (has_types and "token_type_ids" not in names):
         raise InputError(f"model_input_names={names!r}, where pairs have token_type_ids here")
-    return is_generic, _settings(config, kind)
+    return is_generic, _class_settings(config, kind)
 
 
-def _settings(config: Mapping[str, Any], kind: str) -> dict[str, bool]:
-    """The settings of a class of transformers' own by tokenizer_config.json."""
+def _class_settings(config: Mapping[str, Any], kind: str) -> dict[str, bool]:
+    """The settings in tokenizer_config.json, with the defaults of the kind's class in transformers."""
 
     def value(name: str, default: bool | None, annotation: str = "bool") -> Any:
-        found = config.get(name, default)
-        check_type(name, annotation, found)
-        return found
+        setting = config.get(name, default)
+        check_type(name, annotation, setting)
+        return setting
 
     if kind == BYTE_LEVEL_BPE:
         return {**UNCHANGED, "add_prefix_space": value("add_prefix_space", False)}
@@ -182,16 +188,16 @@ def _settings(config: Mapping[str, Any], kind: str) -> dict[str, bool]:
 
 
 def _check_special_tokens(folder: Path, config: Mapping[str, Any], tokens: Vocabulary) -> None:
-    """InputError for a special token that is none here, or an added one, at which texts would be cut."""
-    named = dict(zip(_NAMED_TOKENS, tokens.special_pieces, strict=True))
+    """Raises InputError for special tokens that are unknown here, and for added tokens, which split texts."""
+    named = dict(zip(_BASIC_TOKENS, tokens.special_pieces, strict=True))
     ids = dict(zip(tokens.special_pieces, tokens.special_ids, strict=True))
     special, added = folder / SPECIAL_TOKENS_MAP, folder / ADDED_TOKENS
-    check_keys(_read(special), SPECIAL_TOKENS_READ, {}, (), "tokenizer", SPECIAL_TOKENS_MAP)
-    for file, values in ((folder / TOKENIZER_CONFIG, config), (special, _read(special))):
+    check_keys(_read_json(special), SPECIAL_TOKENS_READ, {}, (), "tokenizer", SPECIAL_TOKENS_MAP)
+    for file, values in ((folder / TOKENIZER_CONFIG, config), (special, _read_json(special))):
         for key in values:
-            if key in _FURTHER_TOKENS or (key.endswith("_token") and key not in TOKENIZER_CONFIG_UNREAD):
+            if key in _FURTHER_TOKENS or (key.endswith("_token") and key not in TOKENIZER_CONFIG_IGNORED):
                 known = (named[key],) if key in named else tokens.special_pieces
-                for content in _contents(values[key]):
+                for content in _token_texts(values[key]):
                     if content not in known:
                         only = " or ".join(map(repr, known))
                         raise InputError(f"{file}: {key}={content!r}, where only {only} is known here")
@@ -200,19 +206,21 @@ def _check_special_tokens(folder: Path, config: Mapping[str, Any], tokens: Vocab
         raise InputError(
             f"{folder / TOKENIZER_CONFIG}: added_tokens_decoder={shorten(decoder)} is not an object"
         )
-    pairs = [(number, content) for number, token in decoder.items() for content in _contents(token)]
+    pairs = [(number, content) for number, token in decoder.items() for content in _token_texts(token)]
     for file, number, content in [
         *((folder / TOKENIZER_CONFIG, *pair) for pair in pairs),
-        *((added, number, content) for content, number in _read(added).items()),
+        *((added, number, content) for content, number in _read_json(added).items()),
     ]:
         if str(ids.get(content)) != str(number):
             raise InputError(f"{file}: {content!r} is added with id {number}: texts are not cut at it here")
 
 
-def _contents(value: Any) -> list[Any]:
-    """The texts of a special token, of a list of them, or of a dict by name."""
+def _token_texts(value: Any) -> list[Any]:
+    """The texts of one special token, of a list of tokens, or of a dict by name."""
     if value is None:
         return []
     if isinstance(value, Mapping):
-        return [value["content"]] if "content" in value else _contents(list(value.values()))
-    return [content for part in value for content in _contents(part)] if isinstance(value, list) else [value]
+        return [value["content"]] if "content" in value else _token_texts(list(value.values()))
+    if isinstance(value, list):
+        return [content for part in value for content in _token_texts(part)]
+    return [value]

@@ -1,6 +1,6 @@
-"""Starts of the weights of a new model: a run, a published checkpoint, a module of TF Hub.
+"""Opens the weights that a new model starts from: a run, a published checkpoint, a module of TF Hub.
 
-Conversion and download are imported where they are needed: a first answer of a run should not wait for them.
+Conversion and download are imported in functions, since a run should give its first prediction soon.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from albert_tf.config import AlbertConfig, publisher_of
+from albert_tf.config import AlbertConfig, published_format
 from albert_tf.filesystem import is_local
 from albert_tf.io import PathLike
 from albert_tf.runs.build_model import check_vocabulary
@@ -24,27 +24,28 @@ from albert_tf.runs.run_directory import HUB, RunDirectory
 
 
 class InitFrom(NamedTuple):
-    """The network that a model begins with."""
+    """The network that a new model starts from."""
 
     config: AlbertConfig
     vocabulary: Path
     tokenizer: Mapping[str, bool]  # the entries of tokenizer.json
-    run: RunDirectory | None  # that the weights are in; None: they are random
+    run: RunDirectory | None  # the run with the weights; None: random weights
 
 
 @contextlib.contextmanager
 def open_init_from(
     origin: PathLike, vocabulary: PathLike | None = None, tokenizer: Mapping[str, bool] | None = None
 ) -> Iterator[InitFrom]:
-    """The network to begin with, which is there as long as the block runs.
+    """Opens the network to start from, as a context. Temporary files are deleted at the end of the block.
 
     Args:
-      origin: what `resolve_run` takes, or "hub:" and the folder of a TF 2 encoder.
-      vocabulary: SentencePiece model, where it comes without one.
-      tokenizer: settings that it must have been trained with, as far as somebody says.
+      origin: path of a run directory or of a folder of transformers, a published name, or "hub:" and the
+        folder of a TF 2 encoder.
+      vocabulary: path of a vocabulary, for a network without one.
+      tokenizer: settings that the tokenizer must have. None: any settings.
     Raises:
-      FileNotFoundError: there is no such run or module.
-      InputError: it has no vocabulary and none is named, or another one is.
+      FileNotFoundError: the run or module does not exist.
+      InputError: the network has no vocabulary and none is given, or its vocabulary is another one.
     """
     origin = os.fspath(origin)
     with contextlib.ExitStack() as stack:
@@ -54,27 +55,34 @@ def open_init_from(
             _convert("hub", module, run, vocabulary=vocabulary, tokenizer=tokenizer)
         else:
             run = resolve_run(origin)
-        found = run.vocabulary_for(vocabulary, tokenizer, origin)
-        check_vocabulary(found, run.config.vocab_size)
-        yield InitFrom(run.config, found, run.tokenizer, run)
+        file = run.vocabulary_for(vocabulary, tokenizer, origin)
+        check_vocabulary(file, run.config.vocab_size)
+        yield InitFrom(run.config, file, run.tokenizer, run)
 
 
 def resolve_run(origin: PathLike) -> RunDirectory:
-    """The run directory at a path of any filesystem, or that of a published checkpoint, which is made once.
+    """The run directory at a path or for a published name.
 
-    It is kept in the cache, a repository's by commit. No part of a run is left if something is raised. What
-    is made of a folder of transformers is there as long as the program runs.
+    A published checkpoint is downloaded and converted once; its run stays in the cache. A folder of
+    transformers is converted to a temporary run, which is deleted when the program ends. An error leaves no
+    part of a run.
 
-    Args and Raises: as `local_checkpoint`.
+    Args:
+      origin: path of a run directory on any filesystem, path of a local folder of transformers, or a
+        published name. See `local_checkpoint` for published names.
+    Raises:
+      InputError: nothing has this name, or it cannot be converted.
+      WorkFailed: a published checkpoint cannot be downloaded.
+      OSError: a file cannot be read or written.
     """
     name = os.fspath(origin)
-    source = publisher_of(name)
+    source = published_format(name)
     if source is None:
-        there = RunDirectory(name, "init_from")
-        if not (is_local(there.path) and there.is_hugging_face):
-            return there
-        newest = max(path.stat().st_mtime_ns for path in Path(there.path).iterdir())
-        return RunDirectory(Path(_converted(there.path, newest).name, "run"))
+        run_directory = RunDirectory(name, "init_from")
+        if not (is_local(run_directory.path) and run_directory.is_hugging_face):
+            return run_directory
+        newest = max(path.stat().st_mtime_ns for path in Path(run_directory.path).iterdir())
+        return RunDirectory(Path(_convert_folder(run_directory.path, newest).name, "run"))
     from albert_tf.conversion.download import cache_folder, local_checkpoint
 
     _, commit = local_checkpoint(name, source)
@@ -85,7 +93,7 @@ def resolve_run(origin: PathLike) -> RunDirectory:
         try:
             _convert(source, name, run)
         except OSError:
-            if not run.exists():  # else another process was faster
+            if not run.exists():  # otherwise another process was faster
                 raise
     return RunDirectory(run)
 
@@ -97,9 +105,9 @@ def _convert(source: str, origin: str, run: PathLike, **options: Any) -> None:
 
 
 @functools.cache
-def _converted(folder: str, newest: int) -> tempfile.TemporaryDirectory[str]:
-    """A folder with the run of a folder of transformers, whose newest file is of this time."""
+def _convert_folder(folder: str, newest: int) -> tempfile.TemporaryDirectory[str]:
+    """Converts a folder of transformers to a temporary run; again if `newest`, its last change, differs."""
     logging.info("converting %s", folder)
-    place = tempfile.TemporaryDirectory()
-    _convert("huggingface", folder, Path(place.name, "run"))
-    return place
+    temporary = tempfile.TemporaryDirectory()
+    _convert("huggingface", folder, Path(temporary.name, "run"))
+    return temporary

@@ -1,4 +1,4 @@
-"""Variables of a foreign checkpoint to a model, and where its files are found."""
+"""Finds the files of a foreign checkpoint, and makes a model of its tensors."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from albert_tf.runs.build_model import build_model, check_vocabulary
 from albert_tf.runs.checkpoints import CheckpointTensors
 from albert_tf.runs.variable_names import VariableMap, head_names
 
-# What the vocabulary is called beside published checkpoints; of byte-level BPE, the first of its files.
+# File names of vocabularies beside published checkpoints; for byte-level BPE, the first of its two files.
 VOCABULARIES = ("30k-clean.model", "spiece.model", "vocab.txt", "vocab.json")
 
 
 @contextlib.contextmanager
 def unpack(path: Path) -> Iterator[Path]:
-    """A folder with the content of an archive while the block lasts, or the path itself.
+    """Unpacks an archive, as a context with a temporary folder. Other paths are returned as they are.
 
-    A folder in a folder that holds nothing else is taken for it.
+    If a folder contains only another folder, the inner one is returned.
 
     Args:
-      path: a .tar.gz, .tgz or .tar file, or anything else.
+      path: path of a .tar.gz, .tgz or .tar file, or of anything else.
     Raises:
       InputError: the archive is damaged.
-      OSError: it does not exist, or cannot be read.
+      OSError: the archive does not exist, or cannot be read.
     """
     if not path.name.endswith((".tar.gz", ".tgz", ".tar")):
-        yield _inner(path)
+        yield _enter_only_folder(path)
         return
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -48,65 +48,66 @@ def unpack(path: Path) -> Iterator[Path]:
                     pass
         except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno is not None:
-                raise error.__cause__ from None  # of an archive that may be sound
+                raise error.__cause__ from None  # the archive itself may be sound
             raise InputError(f"{path} is not an archive, or damaged: {error}") from error
-        yield _inner(Path(folder))
+        yield _enter_only_folder(Path(folder))
 
 
-def _inner(path: Path) -> Path:
-    entries = files_in(path, "*") if path.is_dir() else []
-    return _inner(entries[0]) if len(entries) == 1 and entries[0].is_dir() else path
+def _enter_only_folder(path: Path) -> Path:
+    entries = list_files(path, "*") if path.is_dir() else []
+    return _enter_only_folder(entries[0]) if len(entries) == 1 and entries[0].is_dir() else path
 
 
-def find_only(folder: Path, *patterns: str) -> Path:
-    """The one file of a folder that has such a name; an error where there are none or several."""
-    names, found = " or ".join(patterns), files_in(folder, *patterns)
-    if not found:
+def find_single_file(folder: Path, *patterns: str) -> Path:
+    """The only file of a folder that matches the patterns; an error if there are none or several."""
+    names, files = " or ".join(patterns), list_files(folder, *patterns)
+    if not files:
         raise FileNotFoundError(f"{folder} holds no {names}: no checkpoint can be read there")
-    if len(found) > 1:
-        several = ", ".join(path.name for path in found)
+    if len(files) > 1:
+        several = ", ".join(path.name for path in files)
         raise InputError(f"{folder} holds several {names}: name one of {several}")
-    return found[0]
+    return files[0]
 
 
-def files_in(folder: Path, *patterns: str) -> list[Path]:
-    """The files and folders of a folder that have such a name and are not hidden, in order."""
-    found = {file for pattern in patterns for file in folder.glob(pattern)}
-    return sorted(file for file in found if not file.name.startswith("."))
+def list_files(folder: Path, *patterns: str) -> list[Path]:
+    """The files and folders of a folder that match the patterns and are not hidden, sorted."""
+    files = {file for pattern in patterns for file in folder.glob(pattern)}
+    return sorted(file for file in files if not file.name.startswith("."))
 
 
 def find_vocabulary(folder: Path) -> Path | None:
-    """The vocabulary of a checkpoint, beside it or among its assets; None where there is none."""
-    places = [place / name for place in (folder, folder / "assets") for name in VOCABULARIES]
-    return next((path for path in [*places, *files_in(folder / "assets", "*.model")] if path.is_file()), None)
+    """The vocabulary of a checkpoint, beside it or among its assets; None if there is none."""
+    paths = [parent / name for parent in (folder, folder / "assets") for name in VOCABULARIES]
+    paths += list_files(folder / "assets", "*.model")
+    return next((path for path in paths if path.is_file()), None)
 
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class ForeignModel(NamedTuple):
-    """A checkpoint of another implementation, opened but not read, and what was found beside it."""
+    """A checkpoint of another implementation, opened but not read, with its config, task and vocabulary."""
 
     tensors: CheckpointTensors
     config: AlbertConfig
-    task: dict[str, Any]  # of task.json
-    stored: Mapping[str, VariableMap]  # every variable of the model, by our names
+    task: dict[str, Any]  # the entries of task.json
+    stored: Mapping[str, VariableMap]  # names and shapes of the tensors, by our names of the variables
     vocabulary: Path | None
-    tokenizer: dict[str, bool] | None = None  # of tokenizer.json
+    tokenizer: dict[str, bool] | None = None  # the entries of tokenizer.json
     is_ignored: Callable[[str], bool] = lambda name: False  # True for a tensor that no variable needs
-    optional: Collection[str] = ()  # variables that the model may do without, by our names
+    optional: Collection[str] = ()  # variables that may be missing, by our names
 
 
 def read_model(source: ForeignModel, partial: bool = False) -> tuple[Any, list[str], list[str]]:
-    """The model in a checkpoint.
+    """Builds the model of a checkpoint and reads its weights.
 
     Args:
       source: the checkpoint.
-      partial: True if variables may be missing and tensors may be left over.
+      partial: True if variables may be missing and tensors may be unused.
     Returns:
-      The model; the tensors that nothing here needs; the variables that the checkpoint does not have.
+      The model; the names of unused tensors; the names of variables that the checkpoint does not have.
     Raises:
-      InputError: the checkpoint and its config or vocabulary do not fit, with all names; it is damaged, or
+      InputError: the checkpoint does not fit its config or vocabulary, with all names; it is damaged, or
         holds non-finite values.
     """
     tensors, vocabulary = source.tensors, source.vocabulary
@@ -137,28 +138,28 @@ def read_model(source: ForeignModel, partial: bool = False) -> tuple[Any, list[s
         stored = source.stored.get(name)
         if stored is None or stored.name not in tensors.shapes:
             return None
-        with np.errstate(over="ignore"):  # found below
+        with np.errstate(over="ignore"):  # overflows are found below
             value = tensors.read(stored.name).astype(np.float32, copy=False)
         if not np.isfinite(value).all():
             raise InputError(f"{tensors.origin}: {stored.name} holds NaN or infinity")
-        return stored.converted(value)
+        return stored.convert(value)
 
     return build_model(source.config, source.task, read), unread, fresh
 
 
 def with_usual_names(tensors: CheckpointTensors, scope: str, anchor: str) -> CheckpointTensors:
-    """A checkpoint of a part of a larger model, or of the encoder alone, by the names that are usual.
+    """Gives the tensors their usual names, if they are part of a larger model or only an encoder.
 
     Args:
-      tensors: the checkpoint; without an anchor it stays as it is.
-      scope: what usually stands before the encoder's names, not the heads': "bert/", "albert.", ….
-      anchor: name of the word embeddings behind it.
+      tensors: the checkpoint. Without the anchor, its names do not change.
+      scope: usual prefix of the encoder's names, not of the heads' names: "bert/", "albert.", ….
+      anchor: usual name of the word embeddings, without the scope.
     Raises:
-      InputError: there are several models in the checkpoint.
+      InputError: the checkpoint holds several models.
     """
     separator = scope[-1]
-    found = [name for name in tensors.shapes if f"{separator}{name}".endswith(f"{separator}{anchor}")]
-    encoder = found[0].removesuffix(anchor) if found else scope
+    anchors = [name for name in tensors.shapes if f"{separator}{name}".endswith(f"{separator}{anchor}")]
+    encoder = anchors[0].removesuffix(anchor) if anchors else scope
     outside = "".join(encoder[:-1].rpartition(separator)[:2])
     parts = tuple(
         f"{encoder}{part}{separator}" for part in ("embeddings", "encoder", "transformer", "pooler")
@@ -167,13 +168,13 @@ def with_usual_names(tensors: CheckpointTensors, scope: str, anchor: str) -> Che
         scope + name.removeprefix(encoder) if name.startswith(parts) else name.removeprefix(outside): name
         for name in tensors.shapes
     }
-    if len(found) > 1 or len(names) < len(tensors.shapes):
-        raise InputError(f"{tensors.origin} holds several models: {', '.join(sorted(found))}")
-    return tensors.renamed(names)
+    if len(anchors) > 1 or len(names) < len(tensors.shapes):
+        raise InputError(f"{tensors.origin} holds several models: {', '.join(sorted(anchors))}")
+    return tensors.rename(names)
 
 
-# The tasks whose heads a checkpoint may have. Sentence-order and next-sentence heads have one name; ALBERT is
-# trained with the former, BERT with the latter.
+# Tasks whose heads a checkpoint may have. Sentence-order and next-sentence heads have the same name; ALBERT
+# is trained with the first, BERT with the second.
 _TASKS: tuple[dict[str, Any], ...] = (
     {"model": "classifier", "num_labels": 1},
     {"model": "token_classifier", "num_labels": 1},
@@ -185,12 +186,12 @@ _TASKS: tuple[dict[str, Any], ...] = (
 
 
 def infer_task(tensors: CheckpointTensors, form: str, family: str = "albert") -> dict[str, Any]:
-    """The entries of task.json that the heads in a checkpoint show; an encoder if it has no known head.
+    """Infers the entries of task.json from the heads in a checkpoint; an encoder if it has no known head.
 
     Args:
       tensors: the checkpoint, with the usual names.
-      form: its format, as a field of `Names`.
-      family: whose names it has.
+      form: format of the checkpoint, a field of `Names`: "google" or "hugging_face".
+      family: the family whose names the checkpoint has.
     """
     for task in _TASKS:
         names = [getattr(head, form).name for head in head_names(task, family)]
@@ -202,15 +203,15 @@ def infer_task(tensors: CheckpointTensors, form: str, family: str = "albert") ->
     return {"model": "encoder"}
 
 
-Group = Callable[[int, int, int], int]
+GroupFunction = Callable[[int, int, int], int]
 
 
-def check_groups(config: AlbertConfig, group: Group) -> None:
-    """InputError if the code of others puts a layer into another group, as it computes with fractions.
+def check_groups(config: AlbertConfig, group: GroupFunction) -> None:
+    """Raises InputError if other code, which rounds fractions, would put a layer into another group.
 
     Args:
-      config: the network's shape.
-      group: the group of a layer there, from the layer's index, L and G.
+      config: config of the network.
+      group: the other code's function from a layer's index, L and G to the layer's group.
     """
     layers, groups = config.num_hidden_layers, config.num_hidden_groups
     if any(group(layer, layers, groups) != layer * groups // layers for layer in range(layers)):
@@ -219,11 +220,14 @@ def check_groups(config: AlbertConfig, group: Group) -> None:
         )
 
 
-def whole_layers(config: AlbertConfig, group: Group) -> AlbertConfig:
-    """The same network for formats whose layers share both blocks or none: "none" is a group a layer.
+def to_layer_groups(config: AlbertConfig, group: GroupFunction) -> AlbertConfig:
+    """The same network with sharing="all", for formats with no other value; "none" becomes a group per layer.
 
+    Args:
+      config: config of the network.
+      group: see `check_groups`.
     Raises:
-      InputError: layers share one of the two blocks; or as `check_groups`.
+      InputError: layers share only one of the two blocks, or other code groups the layers differently.
     """
     if config.sharing in ("attention", "ffn"):
         raise InputError(f'sharing="{config.sharing}" has no form there: layers share both blocks or none')

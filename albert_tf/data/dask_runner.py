@@ -1,4 +1,4 @@
-"""`prepare --runner=DaskRunner`: Beam's runner for Dask, which says when no worker is left."""
+"""`prepare --runner=DaskRunner`: Beam's runner for Dask, which fails when no worker is left."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from albert_tf.data.beam_worker import import_tasks
 from albert_tf.errors import WorkFailed
 
-_SECONDS_WITHOUT_WORKERS = 60.0  # in which the cluster may start others
-_SECONDS_BETWEEN_LOOKS = 2.0
-_OF_BAGS = {"npartitions", "partition_size"}  # the options that are not the client's
+_SECONDS_WITHOUT_WORKERS = 60.0  # the cluster may start other workers in this time
+_SECONDS_BETWEEN_CHECKS = 2.0
+_BAG_OPTIONS = {"npartitions", "partition_size"}  # options of Dask bags; the client does not take them
 
 
-def _quiet_imports() -> WorkerPlugin:
-    """What each worker does first, also one that comes later.
+def _quiet_import_plugin() -> WorkerPlugin:
+    """A plugin that imports the tasks' modules on each worker before its first task.
 
-    The class is sent as it is, not by its name: with this module a worker would import Beam, which warns.
+    The class is local, so that Dask sends its code: to find it by name a worker would import this module and
+    Beam, which warns.
     """
 
     class QuietImports(WorkerPlugin):
@@ -34,42 +35,42 @@ def _quiet_imports() -> WorkerPlugin:
 
 
 class DaskRunner(dask_runner.DaskRunner):
-    """Beam's DaskRunner, with workers that are quiet and watched."""
+    """Beam's DaskRunner, with workers that do not log, and an error when no worker is left."""
 
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> _WatchedResult:
         """Connects to the cluster, or starts one on this machine, and submits the pipeline."""
-        asked = options.view_as(dask_runner.DaskOptions)
-        if asked.npartitions is None and asked.partition_size is None:
-            asked.partition_size = 1  # Beam gives a worker 128 tasks at a time
-        chosen = asked.get_all_options(drop_default=True, current_only=True)
-        client = Client(**{name: value for name, value in chosen.items() if name not in _OF_BAGS})
-        client.register_plugin(_quiet_imports())
-        asked.address = client.scheduler_info()["address"]  # which Beam's own client goes to
-        asked.scheduler_file = None
-        begun = super().run_pipeline(pipeline, options)
-        return _WatchedResult(begun.client, begun.futures, client)
+        dask_options = options.view_as(dask_runner.DaskOptions)
+        if dask_options.npartitions is None and dask_options.partition_size is None:
+            dask_options.partition_size = 1  # Beam's default gives a worker 128 tasks at a time
+        values = dask_options.get_all_options(drop_default=True, current_only=True)
+        client = Client(**{name: value for name, value in values.items() if name not in _BAG_OPTIONS})
+        client.register_plugin(_quiet_import_plugin())
+        dask_options.address = client.scheduler_info()["address"]  # where Beam's own client connects
+        dask_options.scheduler_file = None
+        result = super().run_pipeline(pipeline, options)
+        return _WatchedResult(result.client, result.futures, client)
 
 
 class _WatchedResult(dask_runner.DaskRunnerResult):
-    """A pipeline that runs on a Dask cluster; the clients are closed at its end."""
+    """A pipeline that runs on a Dask cluster. The clients are closed when it ends."""
 
     def __init__(self, client: Client, futures: tuple, first_client: Client) -> None:
         super().__init__(client, futures)
         self._first_client = first_client
 
     def wait_until_finish(self, duration: float | None = None) -> str:
-        """Waits for the end, and gives the state.
+        """Waits for the end of the pipeline and returns its state.
 
         Args:
-          duration: the time it may take in milliseconds; as long as there are workers if None.
+          duration: the longest time to wait, in milliseconds. None: as long as there are workers.
         Raises:
-          WorkFailed: for some time there was no worker.
+          WorkFailed: there was no worker for a minute.
         """
         last_seen = begin = time.monotonic()
         try:
             while True:
                 try:
-                    return super().wait_until_finish(_SECONDS_BETWEEN_LOOKS * 1000)
+                    return super().wait_until_finish(_SECONDS_BETWEEN_CHECKS * 1000)
                 except TimeoutError:
                     now = time.monotonic()
                     if self.client.nthreads():

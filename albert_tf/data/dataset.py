@@ -1,4 +1,4 @@
-"""Text to batches of pre-training examples."""
+"""`pretraining_dataset`: batches of pre-training examples from text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from albert_tf.data.documents import CorpusSplit, corpus_documents, shuffle_docu
 from albert_tf.data.example_builder import ExampleBuilder, fill_batch
 from albert_tf.data.sources import DocumentSource, document_source, find_inputs
 from albert_tf.data.tfrecords import (
-    check_documents_left,
+    assert_documents_remain,
     check_example,
     decode_examples,
     first_example,
@@ -29,7 +29,9 @@ from albert_tf.text.tokenizer import open_tokenizer
 
 
 def from_data_service(batches: tf.data.Dataset, address: str | None) -> tf.data.Dataset:
-    """Batches as a service makes them, whose workers divide the outermost dataset; without one as they are.
+    """Lets the workers of a tf.data service make the batches. Without an address nothing changes.
+
+    The workers divide the outermost dataset.
 
     Raises:
       ConnectionError: nobody listens at the address, grpc://host:port; TensorFlow would try for ever.
@@ -37,8 +39,8 @@ def from_data_service(batches: tf.data.Dataset, address: str | None) -> tf.data.
     if address is None:
         return batches
     try:
-        place = urllib.parse.urlsplit(address)
-        socket.create_connection((place.hostname or "", place.port or 0), timeout=10).close()
+        url = urllib.parse.urlsplit(address)
+        socket.create_connection((url.hostname or "", url.port or 0), timeout=10).close()
     except (OSError, ValueError) as error:
         raise ConnectionError(
             f"data_service={address!r} does not answer ({error}): start its dispatcher, or correct the "
@@ -48,11 +50,11 @@ def from_data_service(batches: tf.data.Dataset, address: str | None) -> tf.data.
     return batches.apply(tf.data.experimental.service.distribute(dynamic, address))
 
 
-EXAMPLES_SHUFFLED = 4096
+EXAMPLE_SHUFFLE_BUFFER = 4096
 
 
-class NothingFound(InputError):
-    """Inputs, or a share of them, that no example comes of."""
+class NoExamplesError(InputError):
+    """The inputs, or the requested share of them, give no examples."""
 
 
 @tf.autograph.experimental.do_not_convert
@@ -73,34 +75,34 @@ def pretraining_dataset(
     data_service: str | None = None,
     **settings: Any,
 ) -> tf.data.Dataset:
-    r"""Text to masked batches of static shape, as an endless `tf.data.Dataset`.
+    r"""An endless `tf.data.Dataset` of masked batches of static shape, made from text.
 
-    The same arguments give the same bytes. Text is first read once to its end and checked. Shuffling takes
-    the files in random order and mixes four files, then 1024 documents, then 4096 examples; documents longer
-    than 128 KiB come in parts. This limits the memory. Google's TFRecords keep the masks and pairs that are
-    stored in them.
+    The same arguments give the same bytes. The function first reads the text once to its end and checks it.
+    Shuffling reads the files in random order and mixes four files, then 1024 documents, then 4096 examples.
+    Documents longer than 128 KiB are read in parts. This limits the memory. Google's TFRecords keep their
+    stored masks and pairs.
 
     Args:
       inputs: a path, a glob or a list of them. Text files, also .gz, with one sentence or paragraph per line
         and blank lines between documents; a folder that `albert-tf prepare` wrote (its training shards are
         read) or files of it; or TFRecords of google-research/albert.
-      vocabulary: path of the vocabulary, as `Tokenizer` takes it.
+      vocabulary: path of a vocabulary that `Tokenizer` can open.
       batch_size: examples in a batch of this input pipeline, B.
       seq_length: tokens in an example, S (512).
       lowercase: True to fold case; None: as the vocabulary was trained.
       strip_accents: True to remove accents; None: as the vocabulary was trained.
-      seed: seed of everything random.
+      seed: seed of shuffling, pairing and masking.
       shuffle: False to keep the order of the text.
       repeat: False to end after one epoch. The last batch is then filled up with rows whose mask and weights
         are 0 and whose label is -1.
-      input_context: which of several input pipelines this is. Each reads whole files if there are enough of
-        them, and otherwise every n-th document.
+      input_context: number and count of the input pipelines, as TensorFlow passes them in distributed
+        training. A pipeline reads whole files if there are enough of them, and otherwise every n-th document.
       share: the part of the documents to read. None: all.
-      cache: True to keep the documents in memory after the first epoch; they then come in the order of the
-        text. For a small part of a large corpus that is read many times.
+      cache: True to keep the documents in memory after the first epoch, in the order of the text. It suits a
+        small part of a large corpus that is read many times.
       data_service: address of the dispatcher of a tf.data service, `grpc://host:port`. Its workers make the
-        batches, each worker from epochs of its own, and the order depends on their speed. The state of such
-        an iterator cannot be saved.
+        batches. Each worker reads epochs of its own, and the order of the batches depends on their speed. The
+        state of such an iterator cannot be saved.
       **settings: how examples are made. `max_predictions` (int: masked tokens in an example, P; default
         ceil(masked_lm_prob · seq_length), for TFRecords the stored number), `input_format` ("segment_pair",
         "sentence_pair", "full_sentences" or "doc_sentences"), `sentence_objective` ("sop", "nsp" or "none"),
@@ -109,12 +111,12 @@ def pretraining_dataset(
     Returns:
       A dataset of dicts: `input_word_ids`, `input_mask`, `input_type_ids` int32 [B, S]; `masked_lm_positions`
       (ascending, padded with 0) and `masked_lm_ids` int32 [B, P]; `masked_lm_weights` float32 [B, P]; and
-      `sentence_order_labels` or `next_sentence_labels` int32 [B], unless the sentence objective is "none". A
-      plain iterator can be saved with `tf.train.Checkpoint` and continues with the next batch.
+      `sentence_order_labels` or `next_sentence_labels` int32 [B], unless the sentence objective is "none".
+      `tf.train.Checkpoint` can save a plain iterator, which then continues with the next batch.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
       ConnectionError: the tf.data service does not answer.
-      InputError: an argument is impossible; the data was prepared with another vocabulary; the vocabulary was
+      InputError: an argument is invalid; the data was prepared with another vocabulary; the vocabulary was
         trained on text that was normalised in another way; a file is damaged or is not text; or there is no
         text.
 
@@ -130,91 +132,94 @@ def pretraining_dataset(
     """
     tokenizer = open_tokenizer(vocabulary, lowercase=lowercase, strip_accents=strip_accents)
     kind, files = find_inputs(inputs, tokenizer)
-    examples = ExampleSettings(seq_length=seq_length, **settings)
-    part = input_context or tf.distribute.InputContext()
+    example_settings = ExampleSettings(seq_length=seq_length, **settings)
+    context = input_context or tf.distribute.InputContext()
     epochs = tf.int64.max if repeat else 1
     if kind == "examples" and share is None:
-        first, pieces = first_example(files), len(tokenizer.vocabulary)
-        stored = check_example(first, files[0], seq_length, examples.max_predictions, pieces)
-        maker = ExampleBuilder(
-            tokenizer.vocabulary, replace_fields(examples, max_predictions=stored), batch_size
-        )
-        batches = stored_batches(files, maker, part, epochs, seed if shuffle else None)
+        first, vocab_size = first_example(files), len(tokenizer.vocabulary)
+        predictions = check_example(first, files[0], seq_length, example_settings.max_predictions, vocab_size)
+        example_settings = replace_fields(example_settings, max_predictions=predictions)
+        builder = ExampleBuilder(tokenizer.vocabulary, example_settings, batch_size)
+        batches = stored_batches(files, builder, context, epochs, seed if shuffle else None)
     else:
-        maker = ExampleBuilder(tokenizer.vocabulary, examples, batch_size)
-        source = document_source(kind, files, tokenizer, part).part(share)
-        # Without a look at the first of them an endless dataset would search for its first example for ever.
-        if not _has_examples(source, part, maker):
+        builder = ExampleBuilder(tokenizer.vocabulary, example_settings, batch_size)
+        source = document_source(kind, files, tokenizer, context).select(share)
+        # Without this check an endless dataset would search for its first example for ever.
+        if not _has_examples(source, context, builder):
             where = f" from {share.begin:.4g} to {share.end:.4g} of {share.of}" if share else ""
-            raise NothingFound(
-                f"{', '.join(files[:3])}, part {part.input_pipeline_id} of {part.num_input_pipelines}:"
+            raise NoExamplesError(
+                f"{', '.join(files[:3])}, part {context.input_pipeline_id} of {context.num_input_pipelines}:"
                 f"{where} no text to make examples of; documents need at least two words "
                 "(sentence_pair: sentences)"
             )
-        if examples.sentence_objective == "nsp" and _are_single(source, part):
+        if example_settings.sentence_objective == "nsp" and _is_single_document(source, context):
             logging.warning("%s: one document alone, so all labels of nsp are 0", ", ".join(files[:3]))
-        batches = example_batches(source, maker, part, epochs, seed, shuffle, cache)
+        batches = example_batches(source, builder, context, epochs, seed, shuffle, cache)
     return from_data_service(batches, data_service)
 
 
 def example_batches(
     source: DocumentSource,
-    maker: ExampleBuilder,
-    part: tf.distribute.InputContext,
+    builder: ExampleBuilder,
+    context: tf.distribute.InputContext,
     epochs: int,
     seed: int,
     shuffle: bool = True,
     cache: bool = False,
 ) -> tf.data.Dataset:
-    """Documents to masked batches, those of one pipeline: the `part` of several.
+    """Masked batches that one input pipeline makes from documents.
 
-    Each of the epochs reads the files for other examples; seed, shuffle and cache are as of
-    `pretraining_dataset`.
+    Each epoch makes other examples. See `pretraining_dataset` for seed, shuffle and cache.
     """
-    pipeline_seed = tf.constant([seed, part.input_pipeline_id], tf.int64)
+    pipeline_seed = tf.constant([seed, context.input_pipeline_id], tf.int64)
 
-    # Made here and not in each epoch, so that all epochs and iterators have it in common.
-    cached = maker.blocks(source.blocks(part)).cache() if cache else None
+    # Outside of the function of an epoch, so that all epochs and iterators share the cache.
+    cached = builder.blocks(source.blocks(context)).cache() if cache else None
 
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
-        if epochs > 1 and not cache:  # a single one ends
-            documents = corpus_documents(source.files, source.read, part)
-            with tf.control_dependencies([check_documents_left(documents, source.files)]):
+        if epochs > 1 and not cache:  # one epoch ends even without documents
+            documents = corpus_documents(source.files, source.read, context)
+            with tf.control_dependencies([assert_documents_remain(documents, source.files)]):
                 epoch = tf.identity(epoch)
         block_seed, example_seed = tf.unstack(tf.random.split(tf.random.fold_in(pipeline_seed, epoch)))
-        blocks = cached or maker.blocks(source.blocks(part, seed if shuffle else None, epoch))
+        blocks = cached or builder.blocks(source.blocks(context, seed if shuffle else None, epoch))
         rows = (
             blocks.enumerate()
-            .map(lambda i, block: maker.rows(block, tf.random.fold_in(block_seed, i)), tf.data.AUTOTUNE)
+            .map(lambda i, block: builder.rows(block, tf.random.fold_in(block_seed, i)), tf.data.AUTOTUNE)
             .unbatch()
         )
-        return shuffle_documents(rows, EXAMPLES_SHUFFLED, example_seed) if shuffle else rows
+        return shuffle_documents(rows, EXAMPLE_SHUFFLE_BUFFER, example_seed) if shuffle else rows
 
-    return _batches(epochs, rows, maker.batch, maker.batch_size)
+    return _batch_epochs(epochs, rows, builder.batch, builder.batch_size)
 
 
 def stored_batches(
-    files: list[str], maker: ExampleBuilder, part: tf.distribute.InputContext, epochs: int, seed: int | None
+    files: list[str],
+    builder: ExampleBuilder,
+    context: tf.distribute.InputContext,
+    epochs: int,
+    seed: int | None,
 ) -> tf.data.Dataset:
-    """Stored examples to batches, in a random order of the seed or, with None, in their own."""
+    """Batches of the examples stored in TFRecord files, shuffled unless the seed is None."""
     read = tfrecord_reader(files)
 
     def batch(records: tf.Tensor) -> dict[str, tf.Tensor]:
-        return fill_batch(decode_examples(records, maker.settings), maker.batch_size, maker.settings)
+        return fill_batch(decode_examples(records, builder.settings), builder.batch_size, builder.settings)
 
-    return _batches(
-        epochs, lambda epoch: corpus_documents(files, read, part, seed, epoch), batch, maker.batch_size
-    )
+    def rows(epoch: tf.Tensor) -> tf.data.Dataset:
+        return corpus_documents(files, read, context, seed, epoch)
+
+    return _batch_epochs(epochs, rows, batch, builder.batch_size)
 
 
-def _batches(
+def _batch_epochs(
     epochs: int,
     rows: Callable[[tf.Tensor], tf.data.Dataset],
     batch: Callable[[tf.Tensor], dict[str, tf.Tensor]],
     batch_size: int,
 ) -> tf.data.Dataset:
-    """The rows of all epochs in batches, fit for `tf.train.Checkpoint` and for the tf.data service."""
-    # A shuffle inside of flat_map is called stateful, although its seed generator is but a dummy.
+    """Batches of the rows of all epochs, fit for `tf.train.Checkpoint` and for the tf.data service."""
+    # TensorFlow calls a shuffle inside of flat_map stateful, although its seed generator is only a dummy.
     options = tf.data.Options()
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
     return (
@@ -227,12 +232,14 @@ def _batches(
     )
 
 
-def _are_single(source: DocumentSource, part: tf.distribute.InputContext) -> bool:
-    """True if a pipeline reads one document alone, in which there is no random other one."""
-    return len(list(corpus_documents(source.files, source.read, part).take(2))) < 2
+def _is_single_document(source: DocumentSource, context: tf.distribute.InputContext) -> bool:
+    """True if a pipeline reads only one document, so that no segment of another one can follow."""
+    return len(list(corpus_documents(source.files, source.read, context).take(2))) < 2
 
 
-def _has_examples(source: DocumentSource, part: tf.distribute.InputContext, maker: ExampleBuilder) -> bool:
-    """True if any example comes of the documents that a pipeline reads."""
-    rows = (maker.rows(block, tf.constant([0, 0])) for block in maker.blocks(source.blocks(part)))
-    return any(tf.size(found) > 0 for found in rows)
+def _has_examples(
+    source: DocumentSource, context: tf.distribute.InputContext, builder: ExampleBuilder
+) -> bool:
+    """True if the documents that a pipeline reads give at least one example."""
+    blocks = builder.blocks(source.blocks(context))
+    return any(tf.size(builder.rows(block, tf.constant([0, 0]))) > 0 for block in blocks)

@@ -1,4 +1,4 @@
-"""Text files to tokenised documents, many documents at a time."""
+"""Documents: reading them from text files, tokenising, shuffling and splitting them."""
 
 from __future__ import annotations
 
@@ -8,108 +8,108 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.text.lines import bounded_lines, strip_lines, text_lines
+from albert_tf.text.lines import split_long_lines, strip_lines, text_lines
 
-# Text of a document beyond this is read as a further document, so that a file without blank lines needs no
-# more memory than others. In bytes.
+# Longer documents are read in parts, so that a file without blank lines needs no more memory than others.
 MAX_DOCUMENT_BYTES = 1 << 17
-DOCUMENTS_SHUFFLED = 1024
+DOCUMENT_SHUFFLE_BUFFER = 1024
 _LINES_PER_BATCH = 256
-HASHES = 1 << 30  # numbers that a document's hash can be
+HASH_BUCKETS = 1 << 30  # number of hash buckets
 BYTES_HASHED = 4096
-_ALL_PIPELINES = -1  # in a seed, where else the number of a pipeline stands
-BY_HASH, BY_POSITION = "documents", "each document"  # what a part of a corpus is of
+_ALL_PIPELINES = -1  # in a seed, in the place of the number of one pipeline
+BY_HASH, BY_POSITION = "documents", "each document"  # how to split a corpus
 
 
 class Documents(NamedTuple):
-    """Tokenised documents, one after the other: T tokens in N sentences in D documents."""
+    """D tokenised documents, one after the other, with N sentences and T tokens."""
 
     tokens: tf.Tensor  # int32 [T]
     sentence_lengths: tf.Tensor  # int32 [N], tokens; no sentence is empty
-    sentences: tf.Tensor  # int32 [D], sentences of each document
+    sentences: tf.Tensor  # int32 [D], number of sentences of each document
 
     @property
     def borders(self) -> tf.Tensor:
-        """Where each sentence begins and the last one ends, in tokens, int32 [N + 1]."""
+        """The beginning of each sentence and the end of the last one, in tokens, int32 [N + 1]."""
         return tf.concat([[0], tf.cumsum(self.sentence_lengths)], axis=0)
 
     @property
     def document_ends(self) -> tf.Tensor:
-        """The sentence after the document of each sentence, int32 [N]."""
+        """For each sentence, the number of the first sentence after its document, int32 [N]."""
         return tf.repeat(tf.cumsum(self.sentences), self.sentences)
 
     @property
-    def are_several(self) -> tf.Tensor:
+    def has_several_documents(self) -> tf.Tensor:
         """True if more than one document has sentences."""
         return tf.reduce_sum(tf.cast(self.sentences > 0, tf.int32)) > 1
 
 
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
-    """The documents of a text file, a sentence a line, and the hash bucket of each: string, int64 scalars.
+    """Reads the documents of a text file, and the hash bucket of each: string and int64 scalars.
 
-    Lines of nothing that can be seen end documents; lines lose the whitespace around them, and over-long ones
-    become several. A document of more than MAX_DOCUMENT_BYTES comes in several parts, all with the bucket of
-    the first.
+    The lines of a document are its sentences. A line without visible characters ends the document. Lines are
+    stripped, and very long lines are split. A document of more than MAX_DOCUMENT_BYTES is read in parts, and
+    all have the bucket of the first part.
     """
     end_of_file = tf.data.Dataset.from_tensors(tf.constant([""]))
-    sentences = text_lines(file).batch(_LINES_PER_BATCH).map(lambda x: bounded_lines(strip_lines(x)))
-    parts = sentences.rebatch(_LINES_PER_BATCH).concatenate(end_of_file)
+    sentences = text_lines(file).batch(_LINES_PER_BATCH).map(lambda x: split_long_lines(strip_lines(x)))
+    batches = sentences.rebatch(_LINES_PER_BATCH).concatenate(end_of_file)
     nothing = (tf.constant(""), tf.constant(-1, tf.int64))
-    return parts.scan(nothing, _complete_documents).unbatch()
+    return batches.scan(nothing, _complete_documents).unbatch()
 
 
 def _complete_documents(
-    begun: tuple[tf.Tensor, tf.Tensor], lines: tf.Tensor
+    open_document: tuple[tf.Tensor, tf.Tensor], lines: tf.Tensor
 ) -> tuple[tuple[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
     """The documents that these lines complete, with their buckets, string and int64 [documents].
 
-    The carry of the scan is the text of a document that the lines before have begun, and the bucket of the
-    part of it that they have already given out, or -1.
+    `open_document`, the state of the scan, is the text of the document that has no end yet, and the bucket of
+    its earlier parts, or -1 if it had none.
     """
-    begun_text, begun_bucket = begun
+    open_text, open_bucket = open_document
     blank = lines == ""
     numbers = tf.cumsum(tf.cast(blank, tf.int32))  # [n], which document a line belongs to
     count = numbers[-1] + 1
-    text = tf.concat([[begun_text], tf.boolean_mask(lines, ~blank)], axis=0)
+    text = tf.concat([[open_text], tf.boolean_mask(lines, ~blank)], axis=0)
     numbers = tf.concat([[0], tf.boolean_mask(numbers, ~blank)], axis=0)
     documents = tf.strings.strip(tf.strings.unsorted_segment_join(text, numbers, count, separator="\n"))
-    first = tf.where(begun_bucket < 0, hash_bucket(documents[0]), begun_bucket)
+    first = tf.where(open_bucket < 0, hash_bucket(documents[0]), open_bucket)
     buckets = tf.concat([[first], hash_bucket(documents[1:])], axis=0)  # [documents]
     too_long = tf.strings.length(documents[-1]) > MAX_DOCUMENT_BYTES
-    goes_on = tf.where(count == 1, begun_bucket, -1)
-    begun = (tf.where(too_long, "", documents[-1]), tf.where(too_long, buckets[-1], goes_on))
+    last_bucket = tf.where(count == 1, open_bucket, -1)
+    open_document = (tf.where(too_long, "", documents[-1]), tf.where(too_long, buckets[-1], last_bucket))
     complete = tf.where(too_long, documents, tf.concat([documents[:-1], [""]], axis=0))
-    return begun, (tf.boolean_mask(complete, complete != ""), tf.boolean_mask(buckets, complete != ""))
+    full = complete != ""
+    return open_document, (tf.boolean_mask(complete, full), tf.boolean_mask(buckets, full))
 
 
 def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
-    """A number below 2**30 for each text, from its first 4 KiB: string → int64 of the same shape.
+    """Hashes each text to a number below 2**30: string → int64 of the same shape.
 
-    The beginning, so that all parts of a long document lie in one part of a corpus.
+    Only the first 4 KiB count, so that the beginning of a long document decides for all its parts.
     """
-    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, BYTES_HASHED), HASHES)
+    return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, BYTES_HASHED), HASH_BUCKETS)
 
 
 def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
-    """True for documents whose `hash_bucket`, int64, lies in a part of the unit interval, begin and end."""
-    first, last = (round(edge * HASHES) for edge in share)
+    """True for each `hash_bucket`, int64, in a part of the unit interval: begin, included, and end, not."""
+    first, last = (round(edge * HASH_BUCKETS) for edge in share)
     return (buckets >= first) & (buckets < last)
 
 
 def tokenize_documents(documents: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.RaggedTensor]) -> Documents:
-    """Documents, string [D], a sentence a line, as tokens; sentences that no token is left of are dropped."""
+    """Tokenises documents, string [D], with one sentence per line. Sentences without tokens are dropped."""
     lines = tf.strings.split(documents, "\n")  # [D, (sentences)]
     tokens = tokenize(lines.flat_values)  # [N, (tokens)]
     lengths = tf.cast(tokens.row_lengths(), tf.int32)
-    full = lengths > 0
+    has_tokens = lengths > 0
     sentences = tf.math.unsorted_segment_sum(
-        tf.cast(full, tf.int32), lines.value_rowids(), tf.size(documents, tf.int64)
+        tf.cast(has_tokens, tf.int32), lines.value_rowids(), tf.size(documents, tf.int64)
     )
-    return Documents(tokens.flat_values, tf.boolean_mask(lengths, full), sentences)
+    return Documents(tokens.flat_values, tf.boolean_mask(lengths, has_tokens), sentences)
 
 
-def documents_of(block: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The tokens of each document of a block of arrays, int32 [T], and its sentences' lengths, int32 [N]."""
+def iter_documents(block: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields each document of a block of arrays: its tokens, int32 [T], and sentence lengths, int32 [N]."""
     sentences = np.cumsum(block.sentences)
     borders = np.append(0, np.cumsum(block.sentence_lengths))[sentences]
     tokens = np.split(block.tokens, borders[:-1])
@@ -119,22 +119,22 @@ def documents_of(block: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def corpus_documents(
     files: Sequence[str],
     read: Callable[[tf.Tensor], tf.data.Dataset],
-    part: tf.distribute.InputContext,
+    context: tf.distribute.InputContext,
     seed: int | None = None,
     epoch: tf.Tensor | int = 0,
 ) -> tf.data.Dataset:
-    """The documents that one input pipeline reads of a corpus in one epoch.
+    """The documents that one input pipeline reads from a corpus in one epoch.
 
     Args:
-      files: their paths.
-      read: the documents of a file.
-      part: which pipeline this is. With at least as many files as pipelines each reads whole files, else each
-        reads all of them and takes every n-th document.
-      seed: of all pipelines, which have to agree on the order: files in random order, four at a time, and
-        DOCUMENTS_SHUFFLED documents mixed. None keeps the order of the files.
-      epoch: int64 scalar; each has an order of its own.
+      files: paths of the corpus' files.
+      read: a function from a path to a dataset of the file's documents.
+      context: number and count of the pipelines. With at least as many files as pipelines each reads whole
+        files; with fewer each reads all files and takes every n-th document.
+      seed: seed of the order, the same in all pipelines: the files are read in random order, four at a time,
+        and DOCUMENT_SHUFFLE_BUFFER documents are mixed. None keeps the order of the files.
+      epoch: int64 scalar. Each epoch has another order.
     """
-    paths = tf.constant(files_of_part(files, part))
+    paths = tf.constant(files_for_pipeline(files, context))
     if seed is None:
         documents = tf.data.Dataset.from_tensor_slices(paths).flat_map(read)
     else:
@@ -143,19 +143,19 @@ def corpus_documents(
         documents = tf.data.Dataset.from_tensor_slices(paths).interleave(
             read, cycle_length=4, block_length=16, num_parallel_calls=4, deterministic=True
         )
-    if len(files) < part.num_input_pipelines:
-        documents = documents.shard(part.num_input_pipelines, part.input_pipeline_id)
-    return documents if seed is None else shuffle_documents(documents, DOCUMENTS_SHUFFLED, order)
+    if len(files) < context.num_input_pipelines:
+        documents = documents.shard(context.num_input_pipelines, context.input_pipeline_id)
+    return documents if seed is None else shuffle_documents(documents, DOCUMENT_SHUFFLE_BUFFER, order)
 
 
-def files_of_part(files: Sequence[str], part: tf.distribute.InputContext) -> Sequence[str]:
-    """The files that one of several pipelines reads: every n-th, or all where there are too few."""
-    pipelines = part.num_input_pipelines
-    return files[part.input_pipeline_id :: pipelines] if len(files) >= pipelines else files
+def files_for_pipeline(files: Sequence[str], context: tf.distribute.InputContext) -> Sequence[str]:
+    """The files that one of n pipelines reads: every n-th file, or all if there are fewer than n."""
+    pipelines = context.num_input_pipelines
+    return files[context.input_pipeline_id :: pipelines] if len(files) >= pipelines else files
 
 
 def shuffle_documents(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf.data.Dataset:
-    """A dataset mixed by a buffer of so many elements; seed is int64 [2].
+    """Shuffles a dataset with a buffer of `size` elements; seed is int64 [2].
 
     Call it inside a function of tf.data: there it is independent of the seed of the whole program.
     """
@@ -164,51 +164,50 @@ def shuffle_documents(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> t
 
 
 class CorpusSplit(NamedTuple):
-    """A part of a corpus that does not depend on its order: what lies in a part of the unit interval.
+    """A part of a corpus, whatever its order: from `begin` to `end` in the unit interval.
 
     Two shares that divide the interval divide the corpus.
     """
 
-    of: str  # BY_HASH: of the hashes of whole documents; BY_POSITION: of the tokens' places in each document
+    of: str  # BY_HASH: hashes of whole documents; BY_POSITION: positions of tokens in each document
     begin: float
     end: float
 
     @property
-    def rest(self) -> CorpusSplit:
-        """The rest of the corpus, for a share that begins or ends it."""
+    def complement(self) -> CorpusSplit:
+        """The rest of the corpus. This share must begin at 0 or end at 1."""
         begin, end = (self.end, 1.0) if self.begin == 0 else (0.0, self.begin)
         return self._replace(begin=begin, end=end)
 
-    def at_most(self, size: float) -> CorpusSplit:
-        """As much of a share that begins or ends the corpus, no larger than size."""
+    def limit_size(self, size: float) -> CorpusSplit:
+        """This share, made no larger than `size`. It must begin at 0 or end at 1."""
         if self.begin == 0:
             return self._replace(end=min(self.end, size))
         return self._replace(begin=max(self.begin, 1 - size))
 
 
 def split_between(documents: Documents, begin: float, end: float) -> Documents:
-    """The same documents, of each only what lies between two places.
+    """Cuts each document down to its tokens between begin and end, shares of the document's tokens.
 
-    Documents are cut where a sentence ends, at the last such place before the one that is meant; in their
-    first sentence, where they must. Begin and end are shares of a document's tokens.
+    A cut is moved back to the last end of a sentence; a cut inside the first sentence stays in its place.
     """
     borders = documents.borders  # [N + 1], in tokens
     limits = tf.concat([[0], tf.cumsum(documents.sentences)], axis=0)  # [D + 1], in sentences
     limits = tf.gather(borders, limits)  # [D + 1], in tokens
     starts, sizes = limits[:-1], limits[1:] - limits[:-1]  # [D]
 
-    def cut(share: float) -> tf.Tensor:
-        place = starts + tf.cast(tf.floor(share * tf.cast(sizes, tf.float64)), tf.int32)
-        border = tf.gather(borders, tf.searchsorted(borders, place, side="right") - 1)
-        return tf.where(border > starts, border, place)
+    def find_cut(share: float) -> tf.Tensor:
+        position = starts + tf.cast(tf.floor(share * tf.cast(sizes, tf.float64)), tf.int32)
+        border = tf.gather(borders, tf.searchsorted(borders, position, side="right") - 1)
+        return tf.where(border > starts, border, position)
 
-    first, last = cut(begin), cut(end)
+    first, last = find_cut(begin), find_cut(end)
     document = tf.repeat(tf.range(tf.size(starts)), documents.sentences)  # [N]
     lengths = tf.minimum(borders[1:], tf.gather(last, document)) - tf.maximum(
         borders[:-1], tf.gather(first, document)
     )
-    place, document_of = tf.range(tf.size(documents.tokens)), tf.repeat(tf.range(tf.size(starts)), sizes)
-    inside = (place >= tf.gather(first, document_of)) & (place < tf.gather(last, document_of))  # [T]
+    token, token_document = tf.range(tf.size(documents.tokens)), tf.repeat(tf.range(tf.size(starts)), sizes)
+    inside = (token >= tf.gather(first, token_document)) & (token < tf.gather(last, token_document))  # [T]
     sentences = tf.math.unsorted_segment_sum(tf.cast(lengths > 0, tf.int32), document, tf.size(starts))
     return Documents(
         tf.boolean_mask(documents.tokens, inside), tf.boolean_mask(lengths, lengths > 0), sentences

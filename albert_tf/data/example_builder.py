@@ -1,4 +1,4 @@
-"""Pre-training examples of documents: segment pairs with masks, and RoBERTa's formats."""
+"""Pre-training examples from documents: masked segment pairs, and the input formats of RoBERTa."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from albert_tf.data.masking import mask_tokens, running_sums
 from albert_tf.data.segments import (
     Segments,
     chunk_starts,
-    random_elsewhere,
     random_next_pairs,
+    sample_other_sentences,
     segment_pairs,
     single_segments,
     trim_pair,
@@ -37,7 +37,7 @@ from albert_tf.recipes import ExampleSettings
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.text.tokenizer import Vocabulary
 
-SENTENCE_TOKENS = 32  # at most, of a line that is one sentence
+MAX_SENTENCE_TOKENS = 32  # a line of more tokens is a paragraph
 
 
 def sentence_pairs(
@@ -51,23 +51,24 @@ def sentence_pairs(
 ) -> Segments:
     """Pairs of single sentences, which are mostly much shorter than an input.
 
-    Arguments are those of `segment_pairs`; short_seq_prob has no use. The objective "sop" swaps half of the
-    pairs of consecutive sentences, "none" swaps none of them; of "nsp" half of the second sentences are from
-    random other documents, and the next pair begins after the first sentence, so that little is lost. A
-    sentence that ends its document begins no pair.
+    The objective "sop" swaps half of the pairs of consecutive sentences, "none" swaps none. "nsp" takes half
+    of the second sentences from random other documents; the next pair then begins after the first sentence,
+    so that little text is lost. The last sentence of a document begins no pair.
+
+    See `segment_pairs` for the arguments; short_seq_prob has no effect here.
     """
     coin_seed, other_seed, trim_seed = tf.unstack(tf.random.split(seed, 3))
     count = tf.size(documents.sentence_lengths)  # N
     document_ends = documents.document_ends  # [N]
     coin = tf.random.stateless_uniform([count], coin_seed) < 0.5
-    changed = coin & ((objective == "sop") | ((objective == "nsp") & documents.are_several))
+    changed = coin & ((objective == "sop") | ((objective == "nsp") & documents.has_several_documents))
     following = tf.range(count) + (tf.where(changed, 1, 2) if objective == "nsp" else 2)
     first = chunk_starts(documents, tf.minimum(following, document_ends))
     first = tf.boolean_mask(first, first + 1 < tf.gather(document_ends, first))  # [C]
     changed = tf.gather(changed, first)
     begin, middle, end = (tf.gather(documents.borders, first + i) for i in range(3))
     if objective == "nsp":
-        other_begin, other_end = random_elsewhere(documents, first, tf.ones_like(first), other_seed)
+        other_begin, other_end = sample_other_sentences(documents, first, tf.ones_like(first), other_seed)
         starts = (begin, tf.where(changed, other_begin, middle))
         ends = (middle, tf.where(changed, other_end, end))
     else:
@@ -80,21 +81,21 @@ def sentence_pairs(
 def split_long(
     documents: Documents, max_tokens: int, ends_sentence: tf.Tensor, starts_word: tf.Tensor
 ) -> Documents:
-    """Documents with a sentence for each one of a paragraph, and none of more than max_tokens.
+    """Splits paragraphs into sentences, and sentences into parts of at most max_tokens.
 
-    A line of more than SENTENCE_TOKENS is a paragraph, and its sentences end after `ends_sentence` before
-    `starts_word`, bool [V]. A sentence of more than max_tokens becomes several, so that none is lost.
+    A line of more than MAX_SENTENCE_TOKENS is a paragraph. One of its sentences ends where a token that
+    `ends_sentence` is followed by a token that `starts_word`; both are bool [V].
     """
     tokens, borders = documents.tokens, documents.borders  # [T], [N + 1]
-    marks = tf.cast(tf.where(tf.gather(ends_sentence, tokens))[:, 0], tf.int32) + 1  # [M], where they end
+    marks = tf.cast(tf.where(tf.gather(ends_sentence, tokens))[:, 0], tf.int32) + 1  # [M], after the mark
     line = tf.searchsorted(borders, marks) - 1  # [M]
     following = tf.gather(tokens, tf.minimum(marks, tf.size(tokens) - 1))
-    is_paragraph = tf.gather(documents.sentence_lengths, line) > SENTENCE_TOKENS
+    is_paragraph = tf.gather(documents.sentence_lengths, line) > MAX_SENTENCE_TOKENS
     is_end = is_paragraph & (marks < tf.gather(borders, line + 1)) & tf.gather(starts_word, following)
     ends = tf.sort(tf.concat([borders[1:], tf.boolean_mask(marks, is_end)], axis=0))
 
     begins = tf.concat([[0], ends], axis=0)[:-1]
-    parts = -(-(ends - begins) // max_tokens)  # of each sentence
+    parts = -(-(ends - begins) // max_tokens)  # parts of each sentence
     limits = tf.cumsum(parts)
     numbers = tf.range(tf.reduce_sum(parts))
     sentence = tf.searchsorted(limits, numbers, side="right")
@@ -106,12 +107,12 @@ def split_long(
 
 
 def add_separators(documents: Documents, separator: int) -> Documents:
-    """Documents that each begin with a separator token, part of the first sentence; none is empty."""
+    """Puts a separator token before each document, into its first sentence. Empty documents are dropped."""
     sentences = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M]
     first, ends = tf.cumsum(sentences, exclusive=True), tf.cumsum(sentences)
     lengths = tf.gather(documents.borders, ends) - tf.gather(documents.borders, first)
     count = tf.size(sentences)
-    # One more row, the separator, comes before each of the others.
+    # The last row is the separator; `order` puts it before each of the others.
     rows = tf.RaggedTensor.from_row_lengths(
         tf.concat([documents.tokens, [separator]], axis=0), tf.concat([lengths, [1]], axis=0), validate=False
     )
@@ -123,81 +124,78 @@ def add_separators(documents: Documents, separator: int) -> Documents:
     )
 
 
-def _begins(documents: Documents, separator: int) -> tf.Tensor:
-    """Where each sentence begins, in tokens, if it begins an input: without its separator, int32 [N]."""
+def _starts_without_separator(documents: Documents, separator: int) -> tf.Tensor:
+    """The first token of each sentence after its separator, int32 [N]: no input begins with a separator."""
     begins = documents.borders[:-1]
     return begins + tf.cast(tf.gather(documents.tokens, begins) == separator, tf.int32)
 
 
 def _input_starts(documents: Documents, separator: int, max_tokens: int) -> tf.Tensor:
-    """The first sentence of each input of as many whole sentences as fit, int32 [C]."""
-    limits = _begins(documents, separator) + max_tokens
+    """The first sentence of each input, int32 [C]. An input is as many whole sentences as fit."""
+    limits = _starts_without_separator(documents, separator) + max_tokens
     following = tf.searchsorted(documents.borders[1:], limits, side="right")
     return chunk_starts(documents, tf.minimum(following, documents.document_ends))
 
 
 def pack_sentences(documents: Documents, separator: int, max_tokens: int) -> Documents:
-    """Documents whose sentences are inputs: as many whole sentences as fit, none left out.
+    """Joins as many whole sentences as fit into each input, within documents (`doc_sentences`).
 
-    The documents are `split_long`, and each is packed alone (`doc_sentences`).
-    Note: Liu et al. enlarge batches where doc_sentences are short; here their size is fixed.
+    The documents come from `split_long`. In the result an input takes the place of a sentence.
+    Note: Liu et al. enlarge batches where doc_sentences are short; here the batch size is fixed.
     """
     first = _input_starts(documents, separator, max_tokens)
     borders = tf.concat([tf.gather(documents.borders, first), [tf.size(documents.tokens)]], axis=0)  # [C + 1]
-    return concat_ragged(Documents(documents.tokens, borders[1:] - borders[:-1], documents.sentences))
+    return merge_documents(Documents(documents.tokens, borders[1:] - borders[:-1], documents.sentences))
 
 
 def whole_sentence_inputs(documents: Documents, separator: int) -> Segments:
-    """The inputs of documents that are `pack_sentences` or `pack_across_documents`; the labels are 0."""
-    begins = _begins(documents, separator)
-    return Segments((begins,), (documents.borders[1:] - begins,), tf.zeros_like(begins))
+    """The inputs that `pack_sentences` or `pack_across_documents` made. The labels are 0."""
+    starts = _starts_without_separator(documents, separator)
+    return Segments((starts,), (documents.borders[1:] - starts,), tf.zeros_like(starts))
 
 
-def concat_ragged(documents: Documents) -> Documents:
-    """The documents as one, in which separators are all that tells them apart."""
+def merge_documents(documents: Documents) -> Documents:
+    """Merges all documents into one. Only their separators still tell them apart."""
     return documents._replace(sentences=tf.size(documents.sentence_lengths)[tf.newaxis])
 
 
 def pack_across_documents(blocks: tf.data.Dataset, separator: int, max_tokens: int) -> tf.data.Dataset:
-    """Blocks of `concat_ragged` documents, packed over the ends of documents (`full_sentences`).
+    """Joins sentences into inputs across the ends of documents (`full_sentences`).
 
-    Each is without its last input, with whose sentences the next block begins, so that none but the last
-    input of all ends before it is full.
+    Each block is one document from `merge_documents`. The sentences of its last input move to the next block,
+    so that only the very last input can end before it is full.
     """
 
     def carry(carried: Documents, element: tuple[Documents, tf.Tensor]) -> tuple[Documents, Documents]:
         block, is_last = element
         tokens = tf.concat([carried.tokens, block.tokens], axis=0)
         lengths = tf.concat([carried.sentence_lengths, block.sentence_lengths], axis=0)
-        both = concat_ragged(Documents(tokens, lengths, carried.sentences))
+        both = merge_documents(Documents(tokens, lengths, carried.sentences))
         first = tf.concat([_input_starts(both, separator, max_tokens), [tf.size(lengths)]], axis=0)  # [C + 1]
         borders = tf.gather(both.borders, first)
         count = tf.where(is_last, tf.size(first) - 1, tf.maximum(tf.size(first) - 2, 0))
-        rest = Documents(tokens[borders[count] :], lengths[first[count] :], carried.sentences)
-        inputs = (borders[1:] - borders[:-1])[:count]
-        return concat_ragged(rest), concat_ragged(
-            Documents(tokens[: borders[count]], inputs, carried.sentences)
-        )
+        unfinished = Documents(tokens[borders[count] :], lengths[first[count] :], carried.sentences)
+        inputs = Documents(tokens[: borders[count]], (borders[1:] - borders[:-1])[:count], carried.sentences)
+        return merge_documents(unfinished), merge_documents(inputs)
 
     empty = tf.zeros([0], tf.int32)
     nothing = Documents(empty, empty, tf.zeros([1], tf.int32))
-    ended = tf.data.Dataset.from_tensors((nothing, True))
-    return blocks.map(lambda block: (block, False)).concatenate(ended).scan(nothing, carry)
+    end = tf.data.Dataset.from_tensors((nothing, True))
+    return blocks.map(lambda block: (block, False)).concatenate(end).scan(nothing, carry)
 
 
 def document_numbers(word_ids: tf.Tensor, segments: tf.Tensor, separator: int) -> tf.Tensor:
-    """Segment numbers, int32 [B, S], of rows of one segment in which separators end documents.
+    """Numbers the documents in rows of one segment, in which separators end documents: int32 [B, S].
 
-    They are 0 where nothing may be masked, 1 in the first document and 3, 4, … in those that follow: 2 is a
-    second segment.
+    0: nothing may be masked; 1: the first document; 3, 4, …: the following ones. 2 is a second segment.
     """
     is_border = (segments > 0) & (word_ids == separator)
     before = running_sums(tf.cast(is_border, tf.int32))
     return tf.where((segments > 0) & ~is_border, 1 + before + tf.cast(before > 0, tf.int32), 0)
 
 
-# Pairs and single segments, by input format and sentence objective. All take the same arguments.
-SEGMENTS: dict[tuple[str, str], Callable[..., Segments]] = {
+# The function that makes the segments, by input format and sentence objective.
+SEGMENT_FUNCTIONS: dict[tuple[str, str], Callable[..., Segments]] = {
     (SEGMENT_PAIR, "sop"): segment_pairs,
     (SEGMENT_PAIR, "nsp"): random_next_pairs,
     (SEGMENT_PAIR, "none"): single_segments,
@@ -210,7 +208,7 @@ SEGMENTS: dict[tuple[str, str], Callable[..., Segments]] = {
 
 @dataclasses.dataclass(frozen=True)
 class ExampleBuilder:
-    """Makes examples of documents, and batches of examples."""
+    """Makes examples from documents, and batches from examples."""
 
     vocabulary: Vocabulary
     settings: ExampleSettings
@@ -220,36 +218,39 @@ class ExampleBuilder:
         check_range("batch_size", self.batch_size, at_least=1, below=2**31)
 
     def blocks(self, documents: tf.data.Dataset) -> tf.data.Dataset:
-        """Blocks of documents as `rows` takes them, from such as the corpus has them."""
+        """Blocks of documents for `rows`, from a dataset of `Documents`: packed, if the input format is."""
         if not self.settings.is_packed:
             return documents
-        over_ends = self.settings.input_format == FULL_SENTENCES
+        across_documents = self.settings.input_format == FULL_SENTENCES
         tables = self.vocabulary.ends_sentence, self.vocabulary.starts_word
 
-        def prepare(block: Documents) -> Documents:
-            found = split_long(block, self._max_tokens, *tables)
-            if over_ends:
-                return concat_ragged(add_separators(found, self._separator))
-            return pack_sentences(found, self._separator, self._max_tokens)
+        def pack_block(block: Documents) -> Documents:
+            sentences = split_long(block, self._max_tokens, *tables)
+            if across_documents:
+                return merge_documents(add_separators(sentences, self._separator))
+            return pack_sentences(sentences, self._separator, self._max_tokens)
 
-        blocks = documents.map(prepare, tf.data.AUTOTUNE)
-        return pack_across_documents(blocks, self._separator, self._max_tokens) if over_ends else blocks
+        blocks = documents.map(pack_block, tf.data.AUTOTUNE)
+        if across_documents:
+            return pack_across_documents(blocks, self._separator, self._max_tokens)
+        return blocks
 
     def rows(self, documents: Documents, seed: tf.Tensor) -> tf.Tensor:
-        """All examples of one of the `blocks`, packed and masked.
+        """All examples of one of the `blocks`, with masks.
 
-        They get their masks here and not in their batches, so that these do not depend on the batch size.
+        Examples are masked before they are batched, so that the masks do not depend on the batch size.
 
         Returns:
-          int32 [C, S + 2 P + segments + 1]: masked token ids, masked positions, what stood there, the length
-          of each segment, the label. Moving several tensors through the shuffle costs as much as making them.
+          int32 [C, S + 2 P + segments + 1]: masked token ids, masked positions, the original ids there, the
+          length of each segment, the label. They share one tensor because moving several through the shuffle
+          takes as long as making them.
         """
         settings, frame = self.settings, self.vocabulary.input_format
         pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
         if settings.is_packed:
             segments = whole_sentence_inputs(documents, self._separator)
         else:
-            segments = SEGMENTS[settings.input_format, settings.sentence_objective](
+            segments = SEGMENT_FUNCTIONS[settings.input_format, settings.sentence_objective](
                 documents,
                 tf.constant(self.vocabulary.starts_word),
                 self._max_tokens,
@@ -267,7 +268,7 @@ class ExampleBuilder:
         return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._column_counts)])
 
     def batch(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        """At most batch_size of the rows by name; what is missing are rows of nothing."""
+        """Splits at most batch_size rows into named tensors, and fills the batch up with empty rows."""
         word_ids, positions, ids, columns = tf.split(rows, self._column_counts, axis=1)
         *lengths, labels = tf.unstack(columns, self.settings.segments + 1, axis=1)
         mask, type_ids = mask_and_type_ids(lengths, self.settings.seq_length, self.vocabulary.input_format)
@@ -277,7 +278,7 @@ class ExampleBuilder:
             TYPE_IDS: type_ids,
             MLM_POSITIONS: positions,
             MLM_IDS: ids,
-            MLM_WEIGHTS: tf.cast(positions > 0, tf.float32),  # at 0 stands [CLS], which is never masked
+            MLM_WEIGHTS: tf.cast(positions > 0, tf.float32),  # position 0 is [CLS], which is never masked
         }
         if name := SENTENCE_LABELS.get(self.settings.sentence_objective):
             features[name] = labels
@@ -285,7 +286,7 @@ class ExampleBuilder:
 
     @property
     def _max_tokens(self) -> int:
-        """Tokens of an example without the special ones around its segments."""
+        """Tokens of an example without the special tokens around its segments."""
         frame = self.vocabulary.input_format
         return self.settings.seq_length - frame.num_special_tokens(self.settings.segments)
 
@@ -295,7 +296,7 @@ class ExampleBuilder:
 
     @property
     def _column_counts(self) -> tuple[int, ...]:
-        """Columns of a row: token ids, masked positions, what stood there, the rest."""
+        """Columns of a row: token ids, masked positions, original ids there, segment lengths and label."""
         predictions = self.settings.predictions
         return self.settings.seq_length, predictions, predictions, self.settings.segments + 1
 
@@ -303,14 +304,14 @@ class ExampleBuilder:
 def fill_batch(
     features: dict[str, tf.Tensor], batch_size: int, settings: ExampleSettings
 ) -> dict[str, tf.Tensor]:
-    """A batch of static shape: what is missing are rows of zero mask and weights, and label -1."""
+    """Fills a batch up to batch_size with rows whose mask and weights are 0 and whose label is -1."""
     spec = pretraining_spec(
         batch_size, settings.seq_length, settings.predictions, settings.sentence_objective
     )
     batch = {}
     for name in spec:
         tensor = features[name]
-        missing = [[0, batch_size - tf.shape(tensor)[0]]] + [[0, 0]] * (tensor.shape.rank - 1)
+        paddings = [[0, batch_size - tf.shape(tensor)[0]]] + [[0, 0]] * (tensor.shape.rank - 1)
         filler = -1 if name in SENTENCE_LABELS.values() else 0
-        batch[name] = tf.ensure_shape(tf.pad(tensor, missing, constant_values=filler), spec[name].shape)
+        batch[name] = tf.ensure_shape(tf.pad(tensor, paddings, constant_values=filler), spec[name].shape)
     return batch

@@ -1,4 +1,4 @@
-"""`prepare`: a corpus tokenised once, on Apache Beam."""
+"""`prepare`: tokenises a corpus with Apache Beam."""
 
 from __future__ import annotations
 
@@ -22,35 +22,41 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 from apache_beam.transforms.environments import SubprocessSDKEnvironment
 
-from albert_tf.data.prepare_files import example_maker, file_slices, spill_name, write_shard, write_spill
+from albert_tf.data.prepare_files import (
+    file_slices,
+    make_example_builder,
+    spill_name,
+    write_shard,
+    write_spill,
+)
 from albert_tf.data.prepare_plan import (
     Preparation,
     PreparationFailed,
-    begin,
-    clear,
-    finish,
+    begin_output,
+    clear_unfinished,
+    finish_output,
     finished_tasks,
-    format_count,
+    format_counts,
 )
 from albert_tf.errors import InputError
-from albert_tf.io import address_of, check_place, sole_use
+from albert_tf.io import address_of, check_place, lock_folder
 from albert_tf.text.files import Paths, file_identities, input_files
 from albert_tf.text.tokenizer import load_tokenizer_config
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 
-_DASK_RUNNER = "albert_tf.data.dask_runner.DaskRunner"  # Beam knows its own by its full name alone
+_DASK_RUNNER = "albert_tf.data.dask_runner.DaskRunner"  # Beam has no short name for its own
 
 
 def runner_and_options(flags: Sequence[str]) -> tuple[PipelineRunner, PipelineOptions]:
     """The runner that Beam's flags name, and all its options.
 
     Raises:
-      InputError: there is no runner of that name, a value is bad, or neither Beam nor the runner knows a
-        flag, which Beam would pass over.
+      InputError: no runner has this name, a value is invalid, or neither Beam nor the runner knows a flag.
+        Beam itself would ignore such a flag.
     """
-    options, _ = _parsed(flags)
-    runner = _runner(options.view_as(StandardOptions).runner)
-    options, unknown = _parsed(flags)  # again: with those that the runner's module defines
+    options, _ = _parse_beam_flags(flags)
+    runner = _create_runner(options.view_as(StandardOptions).runner)
+    options, unknown = _parse_beam_flags(flags)  # again, with the options that the runner's module defines
     if unknown:
         names = ", ".join(f"--{name}" for name in sorted(unknown))
         raise InputError(f"{names}: neither a flag of prepare nor an option of Apache Beam or its runner")
@@ -59,20 +65,20 @@ def runner_and_options(flags: Sequence[str]) -> tuple[PipelineRunner, PipelineOp
     return runner, options
 
 
-def _parsed(flags: Sequence[str]) -> tuple[PipelineOptions, set[str]]:
-    """Beam's options, and the names of those that are unknown so far; InputError for a bad value."""
-    complaint = io.StringIO()
+def _parse_beam_flags(flags: Sequence[str]) -> tuple[PipelineOptions, set[str]]:
+    """Beam's options, and the names of unknown flags; InputError for an invalid value."""
+    stderr = io.StringIO()
     try:
-        with contextlib.redirect_stderr(complaint):  # where Beam's parser lists all its flags before it
+        with contextlib.redirect_stderr(stderr):  # Beam's parser lists all its flags before its error
             options = PipelineOptions(list(flags))
             known = options.get_all_options().keys()
             return options, options.get_all_options(retain_unknown_options=True).keys() - known
     except SystemExit:
-        raise InputError(complaint.getvalue().strip().rpartition("error: ")[2]) from None
+        raise InputError(stderr.getvalue().strip().rpartition("error: ")[2]) from None
 
 
-def _runner(name: str | None) -> PipelineRunner | None:
-    """A runner by its name; None for the one that needs no other program."""
+def _create_runner(name: str | None) -> PipelineRunner | None:
+    """Creates a runner from its name; None for DirectRunner, which is the default."""
     if name is None or name.lower() in ("directrunner", "direct"):
         return None
     try:
@@ -88,18 +94,18 @@ def _runner(name: str | None) -> PipelineRunner | None:
 
 
 def _local_runner(direct: DirectOptions) -> PipelineRunner:
-    """The runner in this process, or in others that it starts; DirectRunner's own would come from the net."""
-    # Its errors are raised as well.
+    """A runner in this process, or in processes that it starts; DirectRunner would download a program."""
+    # Beam logs its errors as well as raising them.
     python_logging.getLogger("apache_beam").setLevel(python_logging.CRITICAL + 1)
     if direct.direct_running_mode != "multi_processing":
         return FnApiRunner()
-    direct.direct_running_mode = "in_memory"  # else Beam starts workers of its own, which log
+    direct.direct_running_mode = "in_memory"  # otherwise Beam starts its own workers, which log
     worker = f"{shlex.quote(sys.executable)} -m albert_tf.data.beam_worker"
     return FnApiRunner(SubprocessSDKEnvironment.from_command_string(worker))
 
 
 _SECONDS_BETWEEN_REPORTS = 5.0
-_ERROR_CLASS = re.compile(r"^(\w+\.)+\w+: ")  # at the beginning of a traceback's last line
+_ERROR_CLASS = re.compile(r"^(\w+\.)+\w+: ")  # how the last line of a traceback begins
 
 
 def prepare(
@@ -112,89 +118,91 @@ def prepare(
 ) -> dict[str, Any]:
     """Tokenises text into a folder of shards that `pretraining_dataset` reads.
 
-    The same settings give the same files whatever the number of workers. A worker holds the tokens of a
-    slice of the text (32 MiB, but the whole of a .gz, which can be read from its beginning only) or of a
-    shard in memory: divide large .gz files, and name more shards for a large corpus.
+    The same settings give the same files for any number of workers. A worker holds in memory the tokens of a
+    slice of the text (32 MiB, but a whole .gz file, which can only be read from its beginning) or of a shard.
+    Split large .gz files, and choose more shards for a large corpus.
 
     Args:
       inputs: text files, also .gz: a path, a glob or a list, on any filesystem that TensorFlow reads.
       output: the folder to write, on any filesystem that TensorFlow writes.
-      vocabulary: a tokenizer's, such as a SentencePiece model.
-      beam_options: flags of Beam and its runner, such as `--runner=DaskRunner`; without a runner, or with
-        DirectRunner, the work is done in this process, and with
-        `--direct_running_mode=multi_processing --direct_num_workers=4` in several.
+      vocabulary: path of a vocabulary, such as a SentencePiece model.
+      beam_options: flags of Beam and its runner, such as `--runner=DaskRunner`. Without a runner, or with
+        DirectRunner, the work is done in this process, or in several with
+        `--direct_running_mode=multi_processing --direct_num_workers=4`.
       report: called with lines about the progress.
-      **settings: of `PreparationSettings`, and `lowercase` and `strip_accents`: where not given, as the
-        vocabulary remembers them.
+      **settings: fields of `PreparationSettings`, and `lowercase` and `strip_accents` (bool; default: as the
+        vocabulary was trained).
     Returns:
       The content of stats.json.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
-      ValueError: a setting or flag is impossible, or the folder holds a corpus with other settings.
+      ValueError: a setting or flag is invalid, or the folder holds a corpus with other settings.
       FileExistsError: the folder holds the input, or files that `prepare` has not written.
       BlockingIOError: another process prepares text in the folder.
       PreparationFailed: a task failed, for example on a damaged file, or the files hold no documents.
     """
     runner, options = runner_and_options(beam_options)
-    asked = {name: settings.pop(name) for name in TOKENIZER_DEFAULTS if name in settings}
+    tokenizer_settings = {name: settings.pop(name) for name in TOKENIZER_DEFAULTS if name in settings}
     files = input_files(inputs)
     identities = file_identities(files)
     plan = Preparation(
-        files=tuple((file, known["bytes"]) for file, known in zip(files, identities, strict=True)),
+        files=tuple((file, identity["bytes"]) for file, identity in zip(files, identities, strict=True)),
         identities=tuple(identities),
         output=os.fspath(output),
-        tokenizer=load_tokenizer_config(vocabulary, **asked),
+        tokenizer=load_tokenizer_config(vocabulary, **tokenizer_settings),
         **settings,
     )
     if plan.format == "examples":
-        example_maker(plan)  # which checks the sizes, before hours of work
-    with _sole_output(plan.output):
+        make_example_builder(plan)  # checks the sizes before hours of work
+    with _lock_output(plan.output):
         return _prepare(plan, options, runner, report)
 
 
 @contextmanager
-def _sole_output(output: str) -> Iterator[None]:
-    """Makes the output folder, and keeps other processes out of it while the block runs."""
+def _lock_output(output: str) -> Iterator[None]:
+    """Creates the output folder, if it is local, and keeps other processes out of it while the block runs."""
     if address_of(output) is not None:
         yield
         return
     folder = Path(output)
     check_place(folder, is_folder=True)
     folder.mkdir(parents=True, exist_ok=True)
-    with sole_use(folder):
+    with lock_folder(folder):
         yield
 
 
 def _prepare(
     plan: Preparation, options: PipelineOptions, runner: PipelineRunner, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    """The work of `prepare`, in a folder that nobody else uses."""
-    if (stats := begin(plan)) is not None:
+    """Does the work of `prepare` in a locked folder."""
+    if (stats := begin_output(plan)) is not None:
         report(f"{plan.output} is finished already, with these settings: nothing to do")
         return stats
     try:
-        with _progress(plan, report):
-            _run(plan, options, runner)
+        with _report_progress(plan, report):
+            _run_pipeline(plan, options, runner)
     except Exception as error:
-        goes_on = "; the same command goes on from what is done" if finished_tasks(plan) else ""
-        if not goes_on:
-            clear(plan)
-        raise PreparationFailed(_reason(error) + goes_on) from error
-    stats = finish(plan)
-    report(format_count(stats["counts"]))
+        if finished_tasks(plan):
+            hint = "; the same command goes on from what is done"
+        else:
+            hint = ""
+            clear_unfinished(plan)
+        raise PreparationFailed(_last_line(error) + hint) from error
+    stats = finish_output(plan)
+    report(format_counts(stats["counts"]))
     return stats
 
 
-def _reason(error: Exception) -> str:
-    """The last line of an error: Beam hands on tracebacks of other processes as text."""
+def _last_line(error: Exception) -> str:
+    """The last line of an error's message. Beam puts whole tracebacks of other processes into the message."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return _ERROR_CLASS.sub("", lines[-1].strip().partition(" [while running ")[0])
 
 
-def _run(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) -> None:
-    """The Beam pipeline, to its end."""
+def _run_pipeline(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) -> None:
+    """Runs the Beam pipeline with the unfinished tasks."""
     slices, finished = file_slices(plan.files), finished_tasks(plan)
-    missing_slices = [part for part in slices if spill_name(part.number) not in finished]
+    missing_slices = [x for x in slices if spill_name(x.number) not in finished]
     missing_shards = [name for name in plan.shard_names if name not in finished]
     with beam.Pipeline(runner=runner, options=options) as pipeline:
         spills = (
@@ -213,8 +221,8 @@ def _run(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) ->
 
 
 @contextmanager
-def _progress(plan: Preparation, report: Callable[[str], None]) -> Iterator[None]:
-    """Reports every few seconds how many tasks have finished, on whatever machine, while the block runs."""
+def _report_progress(plan: Preparation, report: Callable[[str], None]) -> Iterator[None]:
+    """Reports the number of finished tasks, on all machines, every few seconds while the block runs."""
     slices, shards, is_over = len(file_slices(plan.files)), set(plan.shard_names), threading.Event()
 
     def watch() -> None:

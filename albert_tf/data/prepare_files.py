@@ -1,4 +1,4 @@
-"""What `prepare` reads and writes: files of text to documents, documents to shards."""
+"""The tasks of `prepare`: reading documents from text files, and writing them into shards."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from albert_tf.data.documents import (
     BYTES_HASHED,
     MAX_DOCUMENT_BYTES,
     Documents,
-    documents_of,
     hash_bucket,
     in_hash_range,
+    iter_documents,
     tokenize_documents,
 )
 from albert_tf.data.example_builder import ExampleBuilder
@@ -43,22 +43,22 @@ from albert_tf.recipes import ExampleSettings
 from albert_tf.text.files import GZIP_SUFFIX, check_utf8, open_decompressed
 from albert_tf.text.lines import (
     MAX_SENTENCE_BYTES,
-    bounded_lines,
     group_by_size,
     is_blank,
     split_lines,
+    split_long_lines,
     split_sentences,
 )
 from albert_tf.text.text_tokenizer import Tokenize
 from albert_tf.text.tokenizer import TokenizerConfig
 
 SLICE_BYTES = 32 << 20
-_LONGEST_LINE_BYTES = SLICE_BYTES  # that is read at once, where a line need not be whole
+_LONGEST_LINE_BYTES = SLICE_BYTES  # read at once, in formats that can read a line in parts
 _END_OF_DOCUMENT = b""
 
 
 class FileSlice(NamedTuple):
-    """The part of a file that one task reads: the documents that begin in it."""
+    """The part of a file that one task reads. The task reads the documents that begin in it."""
 
     number: int
     file: str
@@ -69,53 +69,53 @@ class FileSlice(NamedTuple):
 class Part(NamedTuple):
     """A document, or a part of a long one."""
 
-    document: int  # its number in the slice
-    head: bytes  # how the document begins
-    sentences: list[bytes]  # UTF-8, without whitespace around them
+    document: int  # number of the document in the slice
+    head: bytes  # the beginning of the document
+    sentences: list[bytes]  # UTF-8, stripped
 
 
 def file_slices(files: Iterable[tuple[str, int]]) -> list[FileSlice]:
-    """All slices of files, given by path and size, numbered in order; a compressed file is one slice."""
-    found: list[FileSlice] = []
+    """Divides files, paths and sizes in bytes, into numbered slices. A compressed file is one slice."""
+    slices: list[FileSlice] = []
     for file, size in files:
         length = max(size, 1) if file.endswith(GZIP_SUFFIX) else SLICE_BYTES
         for begin in range(0, size, length):
-            found.append(FileSlice(len(found), file, begin, min(begin + length, size)))
-    return found
+            slices.append(FileSlice(len(slices), file, begin, min(begin + length, size)))
+    return slices
 
 
 def read_slice(
     file_slice: FileSlice, stream: IO[bytes], input_format: str, text_field: str, counts: Counter[str]
 ) -> Iterator[Part]:
-    """The documents of a slice; one of more than MAX_DOCUMENT_BYTES comes in parts.
+    """Yields the documents of a slice. A document of more than MAX_DOCUMENT_BYTES is read in parts.
 
     Args:
-      file_slice: what to read.
-      stream: its file from the beginning, as it is stored.
-      input_format: a key of FORMATS.
-      text_field: of "jsonl", where the text is.
-      counts: is updated by how many were read, and what was dropped and why.
+      file_slice: the slice to read.
+      stream: the slice's whole file, still compressed if it is a .gz.
+      input_format: a key of DOCUMENT_READERS.
+      text_field: the field of the text in "jsonl".
+      counts: updated with the numbers of documents that were read, and dropped, by reason.
     Raises:
       InputError: the slice is not UTF-8, or the file is a damaged .gz.
     """
     end = sys.maxsize if file_slice.file.endswith(GZIP_SUFFIX) else file_slice.end
     longest = _LONGEST_LINE_BYTES if input_format == "lines" else None
-    with open_decompressed(file_slice.file, stream) as opened:
-        lines = _lines(opened, file_slice.begin, longest)
+    with open_decompressed(file_slice.file, stream) as decompressed:
+        lines = _read_lines(decompressed, file_slice.begin, longest)
         sentences = DOCUMENT_READERS[input_format](lines, end, text_field, counts)
         try:
-            yield from _documents(sentences, counts)
+            yield from _group_documents(sentences, counts)
         except UnicodeDecodeError:
-            opened.seek(0)
-            check_utf8(opened, file_slice.file)  # raises, with the line
+            decompressed.seek(0)
+            check_utf8(decompressed, file_slice.file)  # raises, with the line
 
 
-def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
-    """Documents from their sentences; an empty one ends a document, over-long ones become several."""
+def _group_documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Part]:
+    """Groups sentences into documents, and splits long documents. An empty sentence ends a document."""
     head: bytes | None = None
     part: list[bytes] = []
     size = documents = 0
-    for sentence in _bounded(sentences):
+    for sentence in _split_long_sentences(sentences):
         if sentence:
             part.append(sentence)
             size += len(sentence) + 1
@@ -129,39 +129,40 @@ def _documents(sentences: Iterator[bytes], counts: Counter[str]) -> Iterator[Par
             documents += 1
 
 
-def _bounded(sentences: Iterator[bytes]) -> Iterator[bytes]:
-    """Sentences, cut as those that are read straight from text."""
+def _split_long_sentences(sentences: Iterator[bytes]) -> Iterator[bytes]:
+    """Splits long sentences in the same places as `text_documents` does."""
     for sentence in sentences:
         if len(sentence) > MAX_SENTENCE_BYTES:
-            yield from bounded_lines(tf.constant([sentence])).numpy()
+            yield from split_long_lines(tf.constant([sentence])).numpy()
         else:
             yield sentence
 
 
-def _lines(stream: IO[bytes], begin: int, longest: int | None) -> Iterator[tuple[int, bytes]]:
-    """Position and content of the lines from a position on, b"" of those in which nothing can be seen.
+def _read_lines(stream: IO[bytes], begin: int, longest: int | None) -> Iterator[tuple[int, bytes]]:
+    """Yields the byte position and content of each line that starts at `begin` or later.
 
-    Lines that are longer than `longest` come in parts. UnicodeDecodeError if they are not UTF-8.
+    Lines without visible characters give b"". Lines longer than `longest` are read in parts.
+    UnicodeDecodeError if a line is not UTF-8.
     """
     position = max(begin - 1, 0)
-    is_rest = is_before = begin > 0  # of a line that has begun; of one that the slice before owns
-    if is_before:
+    is_continued = is_of_previous_slice = begin > 0  # whether the part belongs to a line that began before it
+    if is_of_previous_slice:
         stream.seek(position)
     for part in split_lines(stream, longest):
-        if not is_before:
+        if not is_of_previous_slice:
             line = b"" if is_blank(part) else part.strip()
-            if line or not is_rest:
+            if line or not is_continued:
                 yield position, line
         position += len(part)
-        is_rest = not part.endswith((b"\n", b"\r"))
-        is_before &= is_rest
+        is_continued = not part.endswith((b"\n", b"\r"))
+        is_of_previous_slice &= is_continued
 
 
 def _blank_line_documents(lines: Iterator[tuple[int, bytes]], end: int) -> Iterator[bytes]:
-    """Documents between blank lines, a sentence a line.
+    """Yields the sentences of "lines": one sentence per line, and blank lines between documents.
 
-    A slice owns the documents after its first blank line, up to the first blank line after its end; the first
-    slice of a file also owns its beginning.
+    A slice owns the documents after its first blank line, up to the first blank line after its end. The first
+    slice of a file also owns the beginning of the file.
     """
     inside = False
     for position, line in lines:
@@ -174,19 +175,22 @@ def _blank_line_documents(lines: Iterator[tuple[int, bytes]], end: int) -> Itera
 
 
 def _line_documents(
-    lines: Iterator[tuple[int, bytes]], end: int, text_of: Callable[[bytes], str]
+    lines: Iterator[tuple[int, bytes]], end: int, get_text: Callable[[bytes], str]
 ) -> Iterator[bytes]:
-    """A document a line; what UTF-8 has no bytes for (JSON's lone surrogates) becomes ?."""
+    """Yields the sentences of one document per line. Characters that UTF-8 cannot encode become "?".
+
+    JSON can have such characters: lone surrogates.
+    """
     for position, line in lines:
         if position >= end:
             return
-        for sentence in split_sentences(text_of(line)):
+        for sentence in split_sentences(get_text(line)):
             yield sentence.encode("utf-8", "replace")
         yield _END_OF_DOCUMENT
 
 
 def _json_text(line: bytes, text_field: str, counts: Counter[str]) -> str:
-    """The text in a line of JSON; "" where there is none, which is counted but for a blank line."""
+    """The text in a line of JSON, or "". Lines without text are counted by reason, except blank lines."""
     if not line:
         return ""
     try:
@@ -200,7 +204,7 @@ def _json_text(line: bytes, text_field: str, counts: Counter[str]) -> str:
     return ""
 
 
-# By their names: functions of lines, the slice's end, the text field and the counts.
+# By input format: functions of the lines, the slice's end, the text field and the counts.
 DOCUMENT_READERS: dict[str, Callable[..., Iterator[bytes]]] = {
     "lines": lambda lines, end, *_: _blank_line_documents(lines, end),
     "document_per_line": lambda lines, end, *_: _line_documents(lines, end, bytes.decode),
@@ -208,42 +212,45 @@ DOCUMENT_READERS: dict[str, Callable[..., Iterator[bytes]]] = {
 }
 
 
-_BYTES_PER_BATCH = 1 << 20  # bytes that are tokenised together
+_BYTES_PER_BATCH = 1 << 20  # tokenised together
 _EXAMPLES_PER_BATCH = 64
-_HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, of the record its length
+_HEADER = struct.Struct("<16s16sIII")  # of a Document in a spill: its fields, with the length of the record
 
 
 class Document(NamedTuple):
-    """A document of a spill, or a part of a long one."""
+    """A document in a spill, or a part of a long one."""
 
-    digest: bytes  # of its text and the seed: says which shard, and where in it
-    identity: bytes  # digest of the whole document and of the part's place in it: two of them are duplicates
+    digest: bytes  # hash of the text and the seed, which decides about the shard and the position in it
+    identity: bytes  # hash of the whole document and the part's position in it, the same for duplicates
     sentences: int
     tokens: int
     record: bytes
 
 
 def spill_name(number: int) -> str:
-    """The name of the spill of a slice, and of the task that writes it."""
+    """The name of the spill file of a slice, and of the task that writes it."""
     return f"run-{number:06d}"
 
 
 def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
-    """Tokenises a slice and writes its documents sorted by shard and digest, beside a JSON file of counts."""
+    """Tokenises a slice, and writes its documents, sorted by shard and digest, and a JSON file of counts."""
     if is_finished(plan, spill_name(file_slice.number)):
         return
     counts: Counter[str] = Counter()
     by_shard: dict[str, list[Document]] = {name: [] for name in plan.shard_names}
     with tf.io.gfile.GFile(file_slice.file, "rb") as stream:
-        found = read_slice(file_slice, stream, plan.input_format, plan.text_field, counts)
-        batches = group_by_size(found, lambda part: sum(map(len, part.sentences)), _BYTES_PER_BATCH)
-        parts = itertools.chain.from_iterable(_tokenized(batch, plan, counts) for batch in batches)
-        for _, group in itertools.groupby(parts, key=lambda part: part[0]):
-            for shard, document in _identified(list(group)):
+        parts = read_slice(file_slice, stream, plan.input_format, plan.text_field, counts)
+        batches = group_by_size(parts, lambda part: sum(map(len, part.sentences)), _BYTES_PER_BATCH)
+        tokenized = itertools.chain.from_iterable(_tokenize_parts(batch, plan, counts) for batch in batches)
+        for _, group in itertools.groupby(tokenized, key=lambda part: part[0]):
+            for shard, document in _add_identities(list(group)):
                 by_shard[shard].append(document)
-    path = plan.unfinished(spill_name(file_slice.number))
+    path = plan.unfinished_path(spill_name(file_slice.number))
     slices, position = {}, 0
-    with whole_output_file(path, plan.unfinished()) as temporary, tf.io.gfile.GFile(temporary, "wb") as file:
+    with (
+        whole_output_file(path, plan.unfinished_path()) as temporary,
+        tf.io.gfile.GFile(temporary, "wb") as file,
+    ):
         for shard, documents in by_shard.items():
             content = b"".join(
                 _HEADER.pack(*document[:4], len(document.record)) + document.record
@@ -255,25 +262,25 @@ def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
     write_output_json(f"{path}.json", {"counts": counts, "slices": slices})
 
 
-def _identified(parts: list[tuple[int, str, Document]]) -> Iterator[tuple[str, Document]]:
-    """The parts of a document with their identities: they need its end, which comes last."""
+def _add_identities(parts: list[tuple[int, str, Document]]) -> Iterator[tuple[str, Document]]:
+    """Adds to all parts of a document their identities, which depend on the whole document."""
     whole = hashlib.blake2b(b"".join(part.digest for *_, part in parts), digest_size=16)
-    for place, (_, shard, part) in enumerate(parts):
+    for position, (_, shard, part) in enumerate(parts):
         identity = whole.copy()
-        identity.update(b"%d" % place)
+        identity.update(b"%d" % position)
         yield shard, part._replace(identity=identity.digest())
 
 
-def _tokenized(
+def _tokenize_parts(
     batch: list[Part], plan: Preparation, counts: Counter[str]
 ) -> Iterator[tuple[int, str, Document]]:
-    """The parts of a batch that have any tokens: the document's number, the shard's name, and the part."""
+    """Yields each part that has tokens: the number of its document, the name of its shard, and the part."""
     texts = [b"\n".join(part.sentences) for part in batch]
-    block = Documents(*map(np.array, tokenize_documents(tf.constant(texts), _tokenize(plan.tokenizer))))
+    block = Documents(*map(np.array, tokenize_documents(tf.constant(texts), _fast_tokenizer(plan.tokenizer))))
     buckets = hash_bucket(tf.constant([part.head for part in batch]))
-    held_out = in_hash_range(buckets, (0.0, plan.eval_share)).numpy()
+    in_eval = in_hash_range(buckets, (0.0, plan.eval_share)).numpy()
     for part, text, (tokens, lengths), bucket, is_eval in zip(
-        batch, texts, documents_of(block), buckets.numpy(), held_out, strict=True
+        batch, texts, iter_documents(block), buckets.numpy(), in_eval, strict=True
     ):
         if not len(lengths):
             counts["dropped_empty"] += 1
@@ -287,41 +294,41 @@ def _tokenized(
 
 
 @functools.lru_cache(maxsize=2)
-def _tokenize(tokenizer: TokenizerConfig) -> Tokenize:
-    """Made once in each process."""
-    return tokenizer.open().for_corpora()
+def _fast_tokenizer(tokenizer: TokenizerConfig) -> Tokenize:
+    """The tokenizer without offsets, made once per process."""
+    return tokenizer.open().fast_tokenizer()
 
 
 def write_shard(name: str, plan: Preparation, spills: int, spills_written: int) -> None:
     """Merges a shard from all spills, and writes a JSON file of its counts into the unfinished folder.
 
-    The last argument, how many spills this run of the pipeline has written, lets the task wait for them.
+    `spills_written`, the number of spills that this run of the pipeline wrote, makes the task wait for them.
     """
     if is_finished(plan, name):
         return
     documents = sorted(document for number in range(spills) for document in _read_spill(number, name, plan))
-    kept = documents
+    count = len(documents)
     if plan.dedup:
-        kept = [next(same) for _, same in itertools.groupby(documents, key=lambda x: x.identity)]
+        documents = [next(same) for _, same in itertools.groupby(documents, key=lambda x: x.identity)]
     counts = {
-        "documents": len(kept),
-        "sentences": sum(document.sentences for document in kept),
-        "tokens": sum(document.tokens for document in kept),
-        "dropped_duplicate": len(documents) - len(kept),
+        "documents": len(documents),
+        "sentences": sum(document.sentences for document in documents),
+        "tokens": sum(document.tokens for document in documents),
+        "dropped_duplicate": count - len(documents),
     }
-    with whole_output_file(plan.path(name), plan.unfinished()) as temporary:
+    with whole_output_file(plan.path(name), plan.unfinished_path()) as temporary:
         with tf.io.TFRecordWriter(temporary) as file:
-            for document in kept:
+            for document in documents:
                 file.write(document.record)
         if plan.format == "examples":
             counts["examples"] = write_examples(temporary, name, plan)
         counts[BYTES_FEATURE] = tf.io.gfile.stat(temporary).length
-    write_output_json(plan.unfinished(f"{name}.json"), counts)
+    write_output_json(plan.unfinished_path(f"{name}.json"), counts)
 
 
 def _read_spill(number: int, shard: str, plan: Preparation) -> Iterator[Document]:
-    """A spill's documents of a shard, in order."""
-    path = plan.unfinished(spill_name(number))
+    """Yields the documents of a shard in a spill, in order."""
+    path = plan.unfinished_path(spill_name(number))
     begin, size = read_output_json(f"{path}.json", check_spill)["slices"][shard]
     with tf.io.gfile.GFile(path, "rb") as file:
         file.seek(begin)
@@ -333,31 +340,31 @@ def _read_spill(number: int, shard: str, plan: Preparation) -> Iterator[Document
         yield Document(digest, identity, sentences, tokens, content[position - length : position])
 
 
-def example_maker(plan: Preparation) -> ExampleBuilder:
-    """The maker of a plan's examples; InputError if its sizes are impossible."""
+def make_example_builder(plan: Preparation) -> ExampleBuilder:
+    """Makes the ExampleBuilder for a plan; InputError if its sizes are impossible."""
     settings = ExampleSettings(seq_length=plan.seq_length, max_predictions=plan.max_predictions)
     return ExampleBuilder(plan.tokenizer.open().vocabulary, settings, _EXAMPLES_PER_BATCH)
 
 
 def write_examples(path: str, shard: str, plan: Preparation) -> int:
-    """Replaces the documents in a file by examples made of them, dupe_factor times; returns how many.
+    """Replaces the documents in a file by examples, made dupe_factor times, and returns their number.
 
-    The shard's name decides about the seed.
+    The seed depends on the name of the shard.
     """
     seed = int.from_bytes(hashlib.blake2b(f"{plan.seed}/{shard}".encode(), digest_size=4).digest(), "little")
-    maker = example_maker(plan)
+    builder = make_example_builder(plan)
     batches = example_batches(
         prepared_source([path]),
-        maker,
+        builder,
         tf.distribute.InputContext(),
         epochs=1 if shard.startswith(EVAL_SHARDS) else plan.dupe_factor,
         seed=seed,
     )
-    label = SENTENCE_LABELS[maker.settings.sentence_objective]
+    label = SENTENCE_LABELS[builder.settings.sentence_objective]
     count = 0
     with whole_output_file(path, os.path.dirname(path)) as temporary, tf.io.TFRecordWriter(temporary) as file:  # noqa: PTH120
         for batch in batches.as_numpy_iterator():
-            for record in encode_examples(batch, maker.vocabulary, label):
+            for record in encode_examples(batch, builder.vocabulary, label):
                 file.write(record)
                 count += 1
     return count

@@ -1,4 +1,4 @@
-"""The folder that `prepare` writes: what is finished, what is left."""
+"""The output folder of `prepare`: its settings, finished tasks and stats.json."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from albert_tf.errors import (
 )
 from albert_tf.io import dump_json, parse_json
 from albert_tf.recipes import PreparationSettings
-from albert_tf.settings import defaults
+from albert_tf.settings import field_defaults
 from albert_tf.text.files import check_identities, describe_difference
 from albert_tf.text.tokenizer import TokenizerConfig
 from albert_tf.text.tokenizer_config import KIND_DEFAULTS
@@ -41,7 +41,7 @@ from albert_tf.text.tokenizer_config import KIND_DEFAULTS
 
 @contextmanager
 def whole_output_file(path: str, temporary_folder: str) -> Iterator[str]:
-    """A name to write under; the file gets its final name when the block ends well."""
+    """Yields a temporary path to write to. Renames the file to `path` if the block raises no error."""
     temporary = os.path.join(temporary_folder, f"{uuid.uuid4().hex}.tmp")  # noqa: PTH118
     try:
         yield temporary
@@ -52,14 +52,14 @@ def whole_output_file(path: str, temporary_folder: str) -> Iterator[str]:
 
 
 def write_output_json(path: str, value: Any) -> None:
-    """Writes a JSON file, whole or not at all."""
+    """Writes a JSON file atomically."""
     folder = os.path.dirname(path)  # noqa: PTH120
     with whole_output_file(path, folder) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
         file.write(dump_json(value, indent=2) + "\n")
 
 
 def read_output_json(path: str, check: Check) -> Any:
-    """The content of a JSON file; InputError if it is damaged, or fails a check."""
+    """Reads a JSON file; InputError if it is damaged or fails the check."""
     with tf.io.gfile.GFile(path, "rb") as file:
         content = file.read()
     try:
@@ -72,10 +72,10 @@ def read_output_json(path: str, check: Check) -> Any:
 
 _UNFINISHED = "unfinished"
 _SETTINGS = "settings.json"
-_OF_EXAMPLES = {"seq_length", "max_predictions", "dupe_factor"}
+_EXAMPLE_SETTINGS = {"seq_length", "max_predictions", "dupe_factor"}
 
-# What is read of settings, and not only compared with those of a command.
-check_settings = make_object_check(
+# The stored settings that we read. The others are only compared with those of the command.
+_check_stored_settings = make_object_check(
     {"files": make_list_check(make_list_check(make_check("str"), check_count))},
     {"identities": check_identities},
 )
@@ -87,24 +87,24 @@ _check_slices = make_list_check(check_count, check_count)
 
 
 def check_spill(name: str, value: Any) -> None:
-    """InputError unless a value is what `write_spill` has written: counts, and the place of each shard."""
+    """Raises InputError unless `write_spill` can have written the value: counts, and each shard's slice."""
     make_object_check({"counts": check_counts, "slices": make_check("Mapping")})(name, value)
     check_entries(value["slices"], dict.fromkeys(value["slices"], _check_slices), f"{name}.slices.")
 
 
 class PreparationFailed(WorkFailed):
-    """A task failed, or there is no text; what is finished stays, and the same command goes on from it."""
+    """A task failed, or there is no text. Finished tasks are kept; the same command continues from them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preparation(PreparationSettings):
-    """A corpus to prepare, in a form that travels to other machines.
+    """A corpus to prepare, in a form that can be sent to other machines.
 
     Args:
-      files: path and size of each input file.
-      identities: name, size and digest of each, as `file_identities` has them.
+      files: path and size of each input file, in bytes.
+      identities: name, size and digest of each input file, from `file_identities`.
       output: the folder to write.
-      tokenizer: text to token ids.
+      tokenizer: tokenizer of the text.
     """
 
     files: tuple[tuple[str, int], ...]
@@ -115,19 +115,19 @@ class Preparation(PreparationSettings):
     @property
     def shard_counts(self) -> dict[str, int]:
         """Number of shards of each split."""
-        held_out = max(1, round(self.shards * self.eval_share)) if self.eval_share else 0
-        return {TRAIN_SHARDS: self.shards, EVAL_SHARDS: held_out}
+        eval_shards = max(1, round(self.shards * self.eval_share)) if self.eval_share else 0
+        return {TRAIN_SHARDS: self.shards, EVAL_SHARDS: eval_shards}
 
     @property
     def shard_names(self) -> list[str]:
-        """The files to make."""
+        """Names of the shards to write."""
         return [shard_name(split, i, n) for split, n in self.shard_counts.items() for i in range(n)]
 
     def settings(self) -> dict[str, Any]:
-        """All settings that decide about the content, for stats.json."""
+        """All settings that affect the content, for stats.json."""
         names = {field.name for field in dataclasses.fields(PreparationSettings)}
         if self.format == "documents":
-            names -= _OF_EXAMPLES
+            names -= _EXAMPLE_SETTINGS
         return {
             **{name: getattr(self, name) for name in sorted(names)},
             **dict(self.tokenizer.settings),
@@ -136,68 +136,70 @@ class Preparation(PreparationSettings):
             "vocabulary": self.tokenizer.open().vocabulary.fingerprint,
         }
 
-    def unfinished(self, *names: str) -> str:
+    def unfinished_path(self, *names: str) -> str:
         """A path in the folder of unfinished work."""
-        return os.path.join(self.output, _UNFINISHED, *names)  # noqa: PTH118, of any filesystem
+        return os.path.join(self.output, _UNFINISHED, *names)  # noqa: PTH118, on any filesystem
 
     def path(self, name: str) -> str:
-        """The path of a finished file, a shard or STATS."""
+        """The path of a finished file: a shard or stats.json."""
         return os.path.join(self.output, name)  # noqa: PTH118
 
 
-def begin(plan: Preparation) -> dict[str, Any] | None:
-    """Makes the output folder ready, and keeps what an earlier start has finished there.
+def begin_output(plan: Preparation) -> dict[str, Any] | None:
+    """Prepares the output folder, and keeps the finished tasks of an earlier run.
 
     Returns:
-      The content of stats.json where nothing is left to do; where a shard has been lost, all are made again.
+      The content of stats.json if the corpus is finished, otherwise None. If a shard of a finished corpus is
+      missing, all shards are written again.
     Raises:
       InputError: the folder holds a corpus with other settings, finished or not, or a damaged stats.json.
-      FileExistsError: it is a file, or holds something else.
+      FileExistsError: the output is a file, or a folder with other files.
     """
-    stats_file, begun = plan.path(STATS_FILE), plan.unfinished(_SETTINGS)
-    there = tf.io.gfile.listdir(plan.output) if tf.io.gfile.isdir(plan.output) else []
+    stats_file, settings_file = plan.path(STATS_FILE), plan.unfinished_path(_SETTINGS)
+    existing = tf.io.gfile.listdir(plan.output) if tf.io.gfile.isdir(plan.output) else []
     if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
         raise FileExistsError(f"{plan.output} is not a folder: name another one")
     if tf.io.gfile.exists(stats_file):
         stats = read_stats(plan.output)
         try:
-            check_settings(stats_file, stats["settings"])
+            _check_stored_settings(stats_file, stats["settings"])
         except InputError as error:
             raise InputError(f"{error}: the file is damaged, delete {plan.output}") from None
-        _check_settings(plan, stats["settings"])
+        _check_same_settings(plan, stats["settings"])
         if all(tf.io.gfile.exists(plan.path(name)) for name in stats["shards"]):
             return stats
-    elif tf.io.gfile.exists(begun):
-        _check_settings(plan, read_output_json(begun, check_settings))
+    elif tf.io.gfile.exists(settings_file):
+        _check_same_settings(plan, read_output_json(settings_file, _check_stored_settings))
         return None
-    elif others := [name for name in there if name.rstrip("/") != _UNFINISHED]:
+    elif others := [name for name in existing if name.rstrip("/") != _UNFINISHED]:
         raise FileExistsError(
             f"{plan.output} holds {min(others)}, which is not of a corpus: name a folder of its own"
         )
-    clear(plan)  # of a process that was killed as it removed it
-    tf.io.gfile.makedirs(plan.unfinished())
-    write_output_json(begun, plan.settings())
-    if STATS_FILE in there:
+    clear_unfinished(plan)  # a process can have been killed while it removed its unfinished work
+    tf.io.gfile.makedirs(plan.unfinished_path())
+    write_output_json(settings_file, plan.settings())
+    if STATS_FILE in existing:
         tf.io.gfile.remove(stats_file)
     return None
 
 
-def _check_settings(plan: Preparation, there: Mapping[str, Any]) -> None:
-    """InputError if a corpus has other settings; those that an older version did not know have defaults.
+def _check_same_settings(plan: Preparation, stored: Mapping[str, Any]) -> None:
+    """Raises InputError if the stored settings differ from the plan's; missing ones count as the defaults.
 
-    The text may lie elsewhere: names, sizes and digests are compared, of older versions names and sizes.
+    The text may have moved: names, sizes and digests of the files are compared, not their folders. Corpora of
+    older versions have no digests.
     """
-    made_with = {**defaults(PreparationSettings), **KIND_DEFAULTS[plan.tokenizer.kind], **there}
+    made_with = {**field_defaults(PreparationSettings), **KIND_DEFAULTS[plan.tokenizer.kind], **stored}
     differing = [
         f"{name} is {made_with.get(name)!r} there and {value!r} here"
         for name, value in plan.settings().items()
         if name not in ("files", "identities") and made_with.get(name) != value
     ]
-    known = there.get("identities") or [
-        {"name": os.path.basename(path), "bytes": size}  # noqa: PTH119, of any filesystem
-        for path, size in there["files"]
+    identities = stored.get("identities") or [
+        {"name": os.path.basename(path), "bytes": size}  # noqa: PTH119, on any filesystem
+        for path, size in stored["files"]
     ]
-    if changed := describe_difference(known, plan.identities):
+    if changed := describe_difference(identities, plan.identities):
         differing.append(f"of the text, {changed}")
     if differing:
         raise InputError(
@@ -206,50 +208,51 @@ def _check_settings(plan: Preparation, there: Mapping[str, Any]) -> None:
         )
 
 
-def clear(plan: Preparation) -> None:
-    """Removes unfinished work, and the output folder if nothing else is in it."""
-    if tf.io.gfile.exists(plan.unfinished()):
-        tf.io.gfile.rmtree(plan.unfinished())
+def clear_unfinished(plan: Preparation) -> None:
+    """Removes unfinished work, and the output folder if it is then empty."""
+    if tf.io.gfile.exists(plan.unfinished_path()):
+        tf.io.gfile.rmtree(plan.unfinished_path())
         if not tf.io.gfile.listdir(plan.output):
             tf.io.gfile.rmtree(plan.output)
 
 
 def finished_tasks(plan: Preparation) -> set[str]:
-    """The names of finished tasks, `run-<number>` of a slice and that of a shard."""
+    """The names of the finished tasks: `run-<number>` for a slice, otherwise the name of the shard."""
     try:
-        names = tf.io.gfile.listdir(plan.unfinished())
+        names = tf.io.gfile.listdir(plan.unfinished_path())
     except tf.errors.NotFoundError:
         return set()
     return {name.removesuffix(".json") for name in names if name.endswith(".json") and name != _SETTINGS}
 
 
 def is_finished(plan: Preparation, task: str) -> bool:
-    """Whether a task is finished: a cluster gives one out again if it loses the worker that did it."""
-    return tf.io.gfile.exists(plan.unfinished(f"{task}.json"))
+    """True if a task is finished. A cluster repeats a finished task if it loses the worker that ran it."""
+    return tf.io.gfile.exists(plan.unfinished_path(f"{task}.json"))
 
 
-def finish(plan: Preparation) -> dict[str, Any]:
-    """Writes stats.json, which is returned, from what the tasks have counted, and removes unfinished work.
+def finish_output(plan: Preparation) -> dict[str, Any]:
+    """Writes and returns stats.json, with the sums of the tasks' counts, and removes unfinished work.
 
     Raises:
-      PreparationFailed: there is not one document; then no shard is left.
+      PreparationFailed: the files hold no documents. The shards are removed.
     """
     counts: Counter[str] = Counter()
     shards = {
-        name: read_output_json(plan.unfinished(f"{name}.json"), _check_shard) for name in plan.shard_names
+        name: read_output_json(plan.unfinished_path(f"{name}.json"), _check_shard)
+        for name in plan.shard_names
     }
     for name in finished_tasks(plan) - shards.keys():
-        counts.update(read_output_json(plan.unfinished(f"{name}.json"), check_spill)["counts"])
+        counts.update(read_output_json(plan.unfinished_path(f"{name}.json"), check_spill)["counts"])
     for shard in shards.values():
         counts["dropped_duplicate"] += shard.pop("dropped_duplicate")
-        counts.update({what: count for what, count in shard.items() if what != BYTES_FEATURE})
+        counts.update({name: count for name, count in shard.items() if name != BYTES_FEATURE})
     if not counts["documents"]:
         for name in plan.shard_names:
             tf.io.gfile.remove(plan.path(name))
-        clear(plan)
+        clear_unfinished(plan)
         raise PreparationFailed(
             f"no documents in {', '.join(file for file, _ in plan.files[:3])}, read with "
-            f"input_format={plan.input_format}, text_field={plan.text_field} ({format_count(counts)}): name "
+            f"input_format={plan.input_format}, text_field={plan.text_field} ({format_counts(counts)}): name "
             "other files or another format"
         )
     settings = plan.settings()
@@ -262,10 +265,10 @@ def finish(plan: Preparation) -> dict[str, Any]:
         "settings": settings,
     }
     write_output_json(plan.path(STATS_FILE), stats)
-    clear(plan)
+    clear_unfinished(plan)
     return stats
 
 
-def format_count(counts: Mapping[str, int]) -> str:
-    """Counts in one line."""
+def format_counts(counts: Mapping[str, int]) -> str:
+    """Formats counts as one line."""
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))

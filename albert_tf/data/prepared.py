@@ -1,4 +1,4 @@
-"""Prepared corpora: folders of tokenised documents in TFRecord shards, described by a stats.json."""
+"""Prepared corpora: folders with tokenised documents in TFRecord shards and a stats.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf.constants import OUTPUT_FORMATS
 from albert_tf.data.documents import Documents
-from albert_tf.data.tfrecords import Ints, serialised_example
+from albert_tf.data.tfrecords import Ints, serialize_example
 from albert_tf.errors import (
     InputError,
     check_counts,
@@ -27,8 +27,8 @@ from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 
 STATS_FILE = "stats.json"
-BYTES_FEATURE = "bytes"  # of a shard, in stats.json
-TRAIN_SHARDS, EVAL_SHARDS = "train", "eval"  # how the names of the shards begin
+BYTES_FEATURE = "bytes"  # size of a shard, in stats.json
+TRAIN_SHARDS, EVAL_SHARDS = "train", "eval"  # prefixes of the shards' names
 
 _RECORDS_PER_BATCH = 256
 _SHARD_NAME = re.compile(f"({TRAIN_SHARDS}|{EVAL_SHARDS})" r"-\d{5,}-of-\d{5,}\.tfrecord", re.ASCII)
@@ -41,14 +41,14 @@ def shard_name(split: str, number: int, count: int) -> str:
 
 
 def _check_shards(name: str, value: Any) -> None:
-    """InputError unless a value has counts of shards by the names of their files."""
+    """Raises InputError unless the value maps names of shards to their counts."""
     check_type(name, "Mapping", value)
-    if other := [shard for shard in value if not _SHARD_NAME.fullmatch(shard)]:
-        raise InputError(f"{name}: {shorten(other[0])} is no name of a shard")
+    if unknown := [shard for shard in value if not _SHARD_NAME.fullmatch(shard)]:
+        raise InputError(f"{name}: {shorten(unknown[0])} is no name of a shard")
     check_entries(value, dict.fromkeys(value, check_counts), f"{name}.")
 
 
-# What is read of stats.json; its settings are compared with those of a command.
+# The entries of stats.json that we read. `prepare` compares the settings with its own.
 _CHECK_STATS = make_object_check(
     {"vocabulary": make_check("str"), "settings": make_check("Mapping"), "shards": _check_shards},
     {"counts": check_counts, "format": make_check("str", OUTPUT_FORMATS)}
@@ -57,14 +57,14 @@ _CHECK_STATS = make_object_check(
 
 
 def encode_document(tokens: Ints, sentence_lengths: Ints, bucket: int) -> bytes:
-    """A document as a serialised tf.train.Example: its tokens, those of each sentence, its `hash_bucket`."""
-    return serialised_example(
+    """Serialises a document as a tf.train.Example: its tokens, sentence lengths and `hash_bucket`."""
+    return serialize_example(
         {TOKENS_FEATURE: tokens, SENTENCE_LENGTHS: sentence_lengths, BUCKET_FEATURE: [bucket]}
     )
 
 
 def decode_documents(records: tf.Tensor) -> Documents:
-    """Documents from their records, string [D]: the inverse of `encode_document`."""
+    """Parses the records of documents, string [D]: the inverse of `encode_document`."""
     features = {name: tf.io.RaggedFeature(tf.int64) for name in (TOKENS_FEATURE, SENTENCE_LENGTHS)}
     parsed = tf.io.parse_example(records, features)
     tokens, lengths = parsed[TOKENS_FEATURE], parsed[SENTENCE_LENGTHS]
@@ -72,17 +72,17 @@ def decode_documents(records: tf.Tensor) -> Documents:
     return Documents(*(tf.cast(part, tf.int32) for part in parts))
 
 
-def hashed_documents(records: tf.data.Dataset) -> tf.data.Dataset:
-    """The records of documents, and the `hash_bucket` of each, int64."""
+def documents_with_buckets(records: tf.data.Dataset) -> tf.data.Dataset:
+    """Adds to each record of a document its `hash_bucket`: a dataset of string and int64 scalars."""
     bucket = {BUCKET_FEATURE: tf.io.FixedLenFeature([], tf.int64)}
     blocks = records.batch(_RECORDS_PER_BATCH)
     return blocks.map(lambda block: (block, tf.io.parse_example(block, bucket)[BUCKET_FEATURE])).unbatch()
 
 
 def prepared_files(folder: str, split: str) -> list[str]:
-    """The shards of a prepared corpus, of TRAIN or EVAL; FileNotFoundError if it is not whole."""
+    """Paths of the shards of a split, TRAIN_SHARDS or EVAL_SHARDS; FileNotFoundError if one is missing."""
     names = [name for name in read_stats(folder)["shards"] if name.split("-")[0] == split]
-    files = [os.path.join(folder, name) for name in names]  # noqa: PTH118, which may be of any filesystem
+    files = [os.path.join(folder, name) for name in names]  # noqa: PTH118, on any filesystem
     for file in files:
         if not exists(file):
             raise FileNotFoundError(
@@ -92,9 +92,9 @@ def prepared_files(folder: str, split: str) -> list[str]:
 
 
 def check_prepared(folder: str, files: Iterable[str], tokenizer: TextTokenizer) -> None:
-    """InputError unless a corpus was prepared with a tokenizer, and these of its shards have their sizes.
+    """Raises InputError if stats.json has another tokenizer, or another size of one of the files.
 
-    Nothing else tells a file that is cut off between two records from a whole one.
+    Only the size shows that a file was cut off between two records.
     """
     stats = read_stats(folder)
     for name, value in {"vocabulary": tokenizer.vocabulary.fingerprint, **tokenizer.settings}.items():
@@ -116,7 +116,7 @@ def check_prepared(folder: str, files: Iterable[str], tokenizer: TextTokenizer) 
 
 
 def read_stats(folder: str) -> dict[str, Any]:
-    """The stats.json of a prepared corpus; FileNotFoundError where there is none, InputError if damaged."""
+    """Reads the stats.json of a prepared corpus; FileNotFoundError if missing, InputError if damaged."""
     path = os.path.join(folder, STATS_FILE)  # noqa: PTH118
     try:
         with tf.io.gfile.GFile(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""TFRecord files, and Google's pre-training examples in them."""
+"""TFRecord files, and pre-training examples in Google's format."""
 
 from __future__ import annotations
 
@@ -25,55 +25,55 @@ from albert_tf.text.tokenizer import Vocabulary
 
 Ints = Sequence[int] | np.ndarray
 
-_FRAME = 16  # bytes around a record: its length and the checksums of length and content
+_FRAME_BYTES = 16  # of a record: its length, and the checksums of length and content
 _REMEDY = "is damaged or cut off and cannot be read to its end: make or copy it again, or leave it out"
 _EMPTIED = "holds no document any more: put its text back and go on with the run"
 
-_read: dict[str, None] = {}  # the files that this process has made readers of, the newest last
+_files_read: dict[str, None] = {}  # the files of all readers in this process, the newest last
 
 
 def tfrecord_reader(files: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Dataset]:
-    """A function from one of these uncompressed files to its records, a dataset of string scalars.
+    """Returns a function that reads one of these uncompressed files as a dataset of string scalars.
 
-    The bytes read are compared with the file's size: a difference, as of a file that is cut off between two
-    records, ends the pipeline with InvalidArgumentError, which names the file. For other damage it ends with
-    TensorFlow's own error, and `naming_damaged_files` finds the file.
+    If a file has another size than its records, for example because it was cut off between two records, the
+    pipeline ends with InvalidArgumentError, which names the file. Other damage ends it with TensorFlow's own
+    error, and `name_damaged_files` finds the file.
     """
     for file in files:
-        _read.pop(file, None)
-        _read[file] = None
+        _files_read.pop(file, None)
+        _files_read[file] = None
     paths = tf.constant(files)
     sizes = tf.constant([tf.io.gfile.stat(file).length for file in files], tf.int64)
 
     def read(file: tf.Tensor) -> tf.data.Dataset:
         size = tf.reduce_max(tf.where(paths == file, sizes, 0))
 
-        def count(bytes_read: tf.Tensor, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def check_size(bytes_read: tf.Tensor, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             at_end = record == ""
             with tf.control_dependencies(
                 [tf.debugging.Assert(~at_end | (bytes_read == size), [file, _REMEDY])]
             ):
-                framed = tf.cast(tf.strings.length(record) + _FRAME, tf.int64)
-            return bytes_read + framed, record
+                record_bytes = tf.cast(tf.strings.length(record) + _FRAME_BYTES, tf.int64)
+            return bytes_read + record_bytes, record
 
         end = tf.data.Dataset.from_tensors(tf.constant(""))
         records = tf.data.TFRecordDataset(file).concatenate(end)
-        return records.scan(tf.constant(0, tf.int64), count).filter(lambda record: record != "")
+        return records.scan(tf.constant(0, tf.int64), check_size).filter(lambda record: record != "")
 
     return read
 
 
-def check_documents_left(documents: tf.data.Dataset, files: Sequence[str]) -> tf.Operation:
-    """Ends a pipeline whose files were emptied while it read them: it would look for a batch for ever."""
+def assert_documents_remain(documents: tf.data.Dataset, files: Sequence[str]) -> tf.Operation:
+    """Ends a pipeline whose files were emptied while it read them; it would wait for a batch for ever."""
     first = documents.take(1).reduce(tf.constant(0), lambda count, _: count + 1)
     return tf.debugging.Assert(first > 0, [files[0], _EMPTIED], name="documents_left")
 
 
 @contextmanager
-def naming_damaged_files() -> Iterator[None]:
-    """Makes what the block's pipelines say of a file an error of one line that names it.
+def name_damaged_files() -> Iterator[None]:
+    """Turns the block's pipeline errors about a file into an error of one line that names the file.
 
-    TensorFlow hands it on inside of other text ("Graph execution error"), as far as from other hosts.
+    TensorFlow puts such an error inside other text ("Graph execution error"), also one from another host.
 
     Raises:
       InputError: a file is damaged, or was emptied.
@@ -82,7 +82,7 @@ def naming_damaged_files() -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        # As `tf.debugging.Assert` writes its data.
+        # `tf.debugging.Assert` writes its data in this form.
         if found := re.search(
             rf"\[([^\n]*)\] \[({re.escape(_REMEDY)}|{re.escape(_EMPTIED)})\]", error.message
         ):
@@ -95,19 +95,19 @@ def naming_damaged_files() -> Iterator[None]:
 
 
 def _damaged_file() -> str | None:
-    """The first damaged one of the files that pipelines read: TensorFlow's error does not say which it is."""
-    for file in reversed(_read):
+    """The damaged file that was read last, or None. TensorFlow's error does not name it."""
+    for file in reversed(_files_read):
         try:
             tf.data.TFRecordDataset(file).reduce(0, lambda count, _: count + 1)
         except tf.errors.DataLossError:
             return file
         except tf.errors.OpError:
-            continue  # it is gone by now, of an earlier run
+            continue  # a file of an earlier run, which has been deleted
     return None
 
 
-def serialised_example(columns: Mapping[str, Ints]) -> bytes:
-    """A tf.train.Example of integers and floats by name, always as the same bytes."""
+def serialize_example(columns: Mapping[str, Ints]) -> bytes:
+    """Serialises named columns of integers or floats as a tf.train.Example, always as the same bytes."""
     example = tf.train.Example()
     for name, column in columns.items():
         array, feature = np.asarray(column), example.features.feature[name]
@@ -117,7 +117,7 @@ def serialised_example(columns: Mapping[str, Ints]) -> bytes:
 
 
 def first_example(files: Sequence[str]) -> tf.train.Example:
-    """The first record of the first file that has any; an empty example where none has."""
+    """The first record in the files; an empty example if all files are empty."""
     for file in files:
         try:
             for record in tf.data.TFRecordDataset(file).take(1):
@@ -131,7 +131,7 @@ def first_example(files: Sequence[str]) -> tf.train.Example:
     return tf.train.Example()
 
 
-# Google's names of our features. Its sentence labels are called so whatever the objective.
+# Google's names of our features. Its sentence labels have the same name for every sentence objective.
 GOOGLE_NAMES = {
     WORD_IDS: "input_ids",
     INPUT_MASK: "input_mask",
@@ -147,9 +147,9 @@ TOKEN_BOUNDARY = "token_boundary"  # 1 where a word starts and at special tokens
 def encode_examples(
     batch: Mapping[str, np.ndarray], vocabulary: Vocabulary, label_name: str | None
 ) -> list[bytes]:
-    """The rows of a batch of `pretraining_dataset`, without those that fill it up, as tf.train.Examples.
+    """Serialises the rows of a batch of `pretraining_dataset` as tf.train.Examples, without filler rows.
 
-    `label_name` is the sentence labels' name in the batch; None writes zeros.
+    `label_name` is the name of the sentence labels in the batch. None writes zeros.
     """
     original = np.array(batch[WORD_IDS])
     rows, columns = np.nonzero(batch[MLM_WEIGHTS])
@@ -161,31 +161,31 @@ def encode_examples(
     columns_by_name |= {TOKEN_BOUNDARY: boundary.astype(np.int32), GOOGLE_LABELS: labels[:, np.newaxis]}
     real = np.flatnonzero(batch[INPUT_MASK].any(axis=1))
     return [
-        serialised_example({name: column[row] for name, column in columns_by_name.items()}) for row in real
+        serialize_example({name: column[row] for name, column in columns_by_name.items()}) for row in real
     ]
 
 
 def check_example(
     example: tf.train.Example, file: str, seq_length: int, max_predictions: int | None, vocab_size: int
 ) -> int:
-    """The number of predictions an example stores, P; InputError if it is not one of these sizes and ids."""
+    """The number of predictions that an example stores, P; InputError if its sizes or ids are others."""
     features = example.features.feature
     if missing := {*GOOGLE_NAMES.values(), GOOGLE_LABELS} - features.keys():
         raise InputError(f"{file}: its records have no {min(missing)}: they are not pre-training examples")
     ids = features[GOOGLE_NAMES[WORD_IDS]].int64_list.value
     predictions = len(features[GOOGLE_NAMES[MLM_IDS]].int64_list.value)
-    asked = {"seq_length": seq_length, "max_predictions": max_predictions or predictions}
+    requested = {"seq_length": seq_length, "max_predictions": max_predictions or predictions}
     stored = {"seq_length": len(ids), "max_predictions": predictions}
-    if asked != stored or max(ids) >= vocab_size:
+    if requested != stored or max(ids) >= vocab_size:
         raise InputError(
-            f"{file}: its examples have {stored} and ids up to {max(ids)}; asked for are {asked} and a "
+            f"{file}: its examples have {stored} and ids up to {max(ids)}; asked for are {requested} and a "
             f"vocabulary of {vocab_size} pieces"
         )
     return predictions
 
 
 def decode_examples(records: tf.Tensor, settings: ExampleSettings) -> dict[str, tf.Tensor]:
-    """A batch of stored examples, string [B], under our names; the settings say which labels they have."""
+    """Parses a batch of stored examples, string [B], and renames the features to our names."""
     sizes = dict.fromkeys((WORD_IDS, INPUT_MASK, TYPE_IDS), settings.seq_length)
     sizes |= dict.fromkeys((MLM_POSITIONS, MLM_IDS, MLM_WEIGHTS), settings.predictions)
     specs = {

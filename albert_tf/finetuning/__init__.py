@@ -1,1 +1,1 @@
-"""Training on labelled examples."""
+"""Fine-tuning on labelled data: settings, training, evaluation, prediction, and distillation."""

@@ -1,4 +1,4 @@
-"""Labelled data of a run: read, divided, encoded, compared with those it began with; weights of classes."""
+"""Labelled data of a fine-tuning run: reads, splits and tokenises it; weights of the labels in the loss."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from albert_tf.finetuning.finetuning_recipes import EvaluationSettings, Finetuni
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import TaskSpec
 from albert_tf.io import PathLike
-from albert_tf.models.memory import TRAINING, check_memory
+from albert_tf.models.memory import TRAINING_COPIES, check_memory
 from albert_tf.runs.run_directory import CHOSEN, VOCABULARY_KEY, RunContents, RunDirectory
 from albert_tf.settings import flatten_record
 from albert_tf.tasks.batches import batches_per_epoch, task_batches
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TextRecord, TokenizedExamples, same_label
+from albert_tf.tasks.examples import (
+    ChoiceRecord,
+    QuestionRecord,
+    TextRecord,
+    TokenizedExamples,
+    normalize_label,
+)
 from albert_tf.tasks.formats import DEV, TRAIN, Records
 from albert_tf.tasks.losses import exits_loss_sum
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import Examples, FinetuningTask, TaskConfig
-from albert_tf.text.files import (
-    GZIP_SUFFIX,
-    Paths,
-    check_text_files,
-    input_files,
-    path_list,
-)
+from albert_tf.text.files import GZIP_SUFFIX, Paths, check_text_files, input_files, path_list
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.distribution import DistributedBatches, distribute_batches
 
 
 class Splits(NamedTuple):
-    """Records of a task's data."""
+    """Records of a task's data, to train on and to evaluate on."""
 
     train: Records
     dev: dict[str, Records]  # to evaluate on, by the name of their set
-    held_out: str = ""  # what was held out, in words; empty where a set of its own is there
+    held_out: str = ""  # says in words what was held out of `train`; empty if the data has its own dev set
 
     @property
-    def labelled(self) -> Records:
-        """All whose labels a model is to know: what is held out has no others than the rest of its file."""
+    def labelled_records(self) -> Records:
+        """Records that define the labels of the model: `train`, and `dev` if it was held out of `train`."""
         return [*self.train, *self.dev[DEV]] if self.held_out else self.train
 
 
@@ -66,13 +66,14 @@ def read_splits(
     columns: Columns | None,
     share: float = EvaluationSettings.eval_share,
 ) -> Splits:
-    """The records to train and to evaluate on, of a folder or of files as `Finetuning` names them.
+    """Reads the records to train on and to evaluate on, from a folder or from files.
 
-    Without a file to evaluate on a share of the others is held out.
+    See `Finetuning` for the folder (`data`), the files and the columns. If `dev` is None, a share of `train`
+    is held out.
 
     Raises:
       FileNotFoundError: a file is missing.
-      InputError: a line is not of the task, or there are too few records to hold some out.
+      InputError: a line does not fit the task, or there are too few records to hold some out.
     """
     if task.format.is_folder:
         assert folder is not None
@@ -81,64 +82,65 @@ def read_splits(
     records = task.format.read(train, True, columns)
     if dev is not None:
         return Splits(records, read_dev_sets(task, file=dev, columns=columns))
-    rest, held_out = split_off(records, share, task.kind.labels_of)
+    train_records, dev_records = split_train_dev(records, share, task.kind.labels_of)
     names = ", ".join(path_list(train))
-    if not rest or not held_out:
+    if not train_records or not dev_records:
         raise InputError(f"{names}: too little to hold any of it out: add examples, or name others by --eval")
-    return Splits(rest, {DEV: held_out}, f"{len(held_out)} of {len(records)} examples of {names}")
+    held_out = f"{len(dev_records)} of {len(records)} examples of {names}"
+    return Splits(train_records, {DEV: dev_records}, held_out)
 
 
 def read_dev_sets(
     task: TaskSpec, folder: PathLike | None = None, file: Paths | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
-    """Labelled records to evaluate on, by the name of their set.
+    """Reads labelled records to evaluate on; returns them by the name of their set.
 
     Raises:
       FileNotFoundError: a file is missing.
-      InputError: neither folder nor file is named, or both, or a line is not of the task.
+      InputError: neither folder nor file is named, or both are, or a line does not fit the task.
     """
     is_folder = task.format.is_folder
     if (folder is None) == (file is None) or (folder is not None and not is_folder):
-        wanted = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
-        raise InputError(f"what is to be evaluated on is missing: name it by {wanted}")
+        flags = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
+        raise InputError(f"what is to be evaluated on is missing: name it by {flags}")
     if file is not None:
         return {DEV: task.format.read(file, True, columns)}
     return task.format.read_sets(folder or "", task.format.dev)
 
 
-def split_off(
-    records: Records, share: float, label: Callable[[Any], Hashable] | None = None
+def split_train_dev(
+    records: Records, share: float, label_of: Callable[[Any], Hashable] | None = None
 ) -> tuple[list[Any], list[Any]]:
-    """All but about a share of the records, and these, at least one: the same each time, whatever the seed.
+    """Splits records into the ones to train on and about a share, at least one, to evaluate on.
 
-    Questions on one context stay together: who has seen some of them knows something of the others. Of each
-    label the share is taken, as nearly as possible.
+    The split is the same for every seed. Questions on one context stay together, since a model that has seen
+    some of them knows something of the others. Each label gives the same share, as nearly as possible.
     """
-    units = [
+    groups = [
         record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number
         for number, record in enumerate(records)
     ]
-    labels: dict[Hashable, Hashable] = {}
-    for unit, record in zip(units, records, strict=True):
-        labels.setdefault(unit, label and label(record))
-    names = list(labels)
-    left = _quotas(collections.Counter(labels.values()), max(1, round(share * len(names))))
-    chosen = set()
-    for place in np.random.default_rng(0).permutation(len(names)):
-        name = names[place]
-        if left[labels[name]]:
-            left[labels[name]] -= 1
-            chosen.add(name)
-    rest, held_out = list[Any](), list[Any]()
-    for unit, record in zip(units, records, strict=True):
-        (held_out if unit in chosen else rest).append(record)
-    return rest, held_out
+    labels: dict[Hashable, Hashable] = {}  # by group
+    for group, record in zip(groups, records, strict=True):
+        labels.setdefault(group, label_of and label_of(record))
+    distinct_groups = list(labels)
+    quotas = _label_quotas(collections.Counter(labels.values()), max(1, round(share * len(labels))))
+    dev_groups = set()
+    for index in np.random.default_rng(0).permutation(len(labels)):
+        group = distinct_groups[index]
+        if quotas[labels[group]]:
+            quotas[labels[group]] -= 1
+            dev_groups.add(group)
+    train, dev = list[Any](), list[Any]()
+    for group, record in zip(groups, records, strict=True):
+        (dev if group in dev_groups else train).append(record)
+    return train, dev
 
 
-def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, int]:
-    """Numbers of each label that make up a count, by the largest remainder.
+def _label_quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, int]:
+    """Divides `count` among the labels in proportion to their sizes, by the largest remainder.
 
-    Of equal remainders that of the rarest label counts most; a label that is there once is better learned.
+    Among equal remainders the rarest label comes first. Labels with one example come last: better learn them.
     """
     total = sizes.total()
     quotas = {name: count * size // total for name, size in sizes.items()}
@@ -149,41 +151,41 @@ def _quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hashable, 
 
 
 def read_unlabelled(task: TaskSpec, files: Paths, columns: Columns | None) -> list[Any]:
-    """Records without labels: of a .txt file its documents, of others what `predict` reads.
+    """Reads records without labels: the documents of .txt files, and the rows of tables as `predict` does.
 
     Raises:
       FileNotFoundError: a file is missing.
-      InputError: a line is not of the task, or there is no text.
+      InputError: a line does not fit the task, or there is no text.
     """
     records = list[Any]()
     for file in input_files(files):
         is_text = file.removesuffix(GZIP_SUFFIX).endswith(".txt")
-        records += _documents_of(file) if is_text else task.format.read(file, False, columns)
+        records += _read_documents(file) if is_text else task.format.read(file, False, columns)
     if not records:
         raise InputError(f"unlabelled={', '.join(path_list(files))} holds no text: name other files")
     return records
 
 
-def _documents_of(file: str) -> list[TextRecord]:
-    """The documents of a text file, each a text; their numbers stand for lines."""
+def _read_documents(file: str) -> list[TextRecord]:
+    """Reads each document of a text file as one text; `line` of a record is the document's number."""
     check_text_files([file])
     texts = (text.numpy().decode().replace("\n", " ") for text, _ in text_documents(file))
     return [TextRecord(file, line, str(line - 1), text, None, None) for line, text in enumerate(texts, 1)]
 
 
 class EncodedSplits(NamedTuple):
-    """The examples of a task as a model reads them."""
+    """The tokenised examples of a task, to train on and to evaluate on."""
 
     task: TaskSpec
     kind: FinetuningTask
     sets: Splits
     rows: TokenizedExamples  # to train on
     dev: Mapping[str, Examples]  # to evaluate on, by the name of their set
-    vocabulary: str  # its SHA-256
-    unlabelled: int = 0  # texts that a teacher alone labels
+    vocabulary: str  # SHA-256 of the vocabulary
+    unlabelled: int = 0  # number of texts that only a teacher labels
 
-    def record(self) -> dict[str, Any]:
-        """The entries of recipe.json, which a resumed run must find again, wherever the data lies."""
+    def recipe_entries(self) -> dict[str, Any]:
+        """Entries of recipe.json; they must be the same when a run resumes, wherever its files are now."""
         digest, rows = hashlib.sha256(), self.rows
         labels = [] if rows.token_labels is None else [rows.token_labels]
         for array in (rows.tokens, rows.starts, rows.lengths, *rows.features.values(), *labels):
@@ -192,12 +194,12 @@ class EncodedSplits(NamedTuple):
             "examples": len(rows),
             "data_sha256": digest.hexdigest(),
             "eval_examples": {name: len(records) for name, records in self.sets.dev.items()},
-            "eval_sha256": digests(self.sets.dev),
+            "eval_sha256": dataset_digests(self.sets.dev),
             VOCABULARY_KEY: self.vocabulary,
         }
 
     def note(self) -> str:
-        """What a run says of its examples as it begins."""
+        """Describes the examples for the first log line of a run."""
         examples, held_out = len(self.sets.train), self.sets.held_out
         is_cut = len(self.rows) > examples + self.unlabelled
         windows = f" in {len(self.rows)} windows" if is_cut else ""
@@ -208,14 +210,16 @@ class EncodedSplits(NamedTuple):
     def training_batches(
         self, recipe: FinetuningRecipe, execution: ComputeConfig, seed: int
     ) -> DistributedBatches:
-        """The batches to train on, without end, for the current strategy."""
+        """Endless batches to train on, distributed by the current strategy."""
         lengths = lengths_to_compile(recipe.seq_length, execution.xla)
 
-        def batches(count: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
-            dataset = task_batches(self.rows, recipe.seq_length, count, lengths, seed, input_context=part)
+        def create_dataset(batch_size: int, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
+            dataset = task_batches(
+                self.rows, recipe.seq_length, batch_size, lengths, seed, input_context=context
+            )
             return from_data_service(dataset, execution.data_service)
 
-        return distribute_batches(tf.distribute.get_strategy(), batches, recipe.batch_size)
+        return distribute_batches(tf.distribute.get_strategy(), create_dataset, recipe.batch_size)
 
 
 def encode_splits(
@@ -226,9 +230,9 @@ def encode_splits(
     sample_weight: Sequence[float] | None = None,
     unlabelled: Records = (),
 ) -> EncodedSplits:
-    """The examples of a task, tokenised for a model with these entries of task.json.
+    """Tokenises the records of a task for a model with these entries of task.json.
 
-    `sample_weight` is that of `Finetuning`. What is unlabelled is read with any label, which weighs nothing.
+    See `Finetuning` for `sample_weight`. Unlabelled records get an arbitrary label with weight 0 in the loss.
     """
     kind, tokenizer = task.kind(entries), open_tokenizer(start.vocabulary, **start.tokenizer)
     train = [*sets.train, *(record._replace(label=sets.train[0].label) for record in unlabelled)]
@@ -240,9 +244,9 @@ def encode_splits(
             if sample_weight is not None
             else [1.0] * len(sets.train)
         )
-        rows = _weighted(examples, WEIGHTS, weights + [0.0] * len(unlabelled))
+        rows = _add_row_weights(examples, WEIGHTS, weights + [0.0] * len(unlabelled))
         if unlabelled:
-            soft = _weighted(examples, SOFT_WEIGHTS, weights + [1.0] * len(unlabelled))
+            soft = _add_row_weights(examples, SOFT_WEIGHTS, weights + [1.0] * len(unlabelled))
             rows = dataclasses.replace(rows, features={**soft.features, **rows.features})
     has_loss = kind.has_evaluation_loss
     dev = {name: kind.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
@@ -250,21 +254,21 @@ def encode_splits(
     return EncodedSplits(task, kind, sets, rows, dev, fingerprint, len(unlabelled))
 
 
-def _weighted(examples: Examples, name: str, of_records: Sequence[float]) -> TokenizedExamples:
-    """Rows with weights, by a name, that are those of their records, of a window its share of it."""
-    weights, rows = np.array(of_records, np.float32), examples.rows
+def _add_row_weights(examples: Examples, name: str, record_weights: Sequence[float]) -> TokenizedExamples:
+    """Adds the feature `name`: each row has the weight of its record; windows share it among them."""
+    weights, rows = np.array(record_weights, np.float32), examples.rows
     if examples.places is not None:
         weights = weights[examples.places] * rows.features[WEIGHTS]
     return dataclasses.replace(rows, features={**rows.features, name: weights})
 
 
-def digests(sets: Mapping[str, Records]) -> dict[str, str]:
+def dataset_digests(sets: Mapping[str, Records]) -> dict[str, str]:
     """The SHA-256 of each set, by its name."""
-    return {name: _digest(records) for name, records in sets.items()}
+    return {name: _records_digest(records) for name, records in sets.items()}
 
 
-def _digest(records: Records) -> str:
-    """The SHA-256 of records without the places that they are from."""
+def _records_digest(records: Records) -> str:
+    """The SHA-256 of records without the files and lines that they come from."""
     digest = hashlib.sha256()
     for record in records:
         places = {"file", "line", "where"} & set(record._fields)
@@ -273,7 +277,7 @@ def _digest(records: Records) -> str:
 
 
 class PreparedRun(NamedTuple):
-    """What a run learns, by which hyper-parameters, and its files."""
+    """The hyper-parameters, the data and the files of a run."""
 
     recipe: FinetuningRecipe
     data: EncodedSplits
@@ -281,37 +285,36 @@ class PreparedRun(NamedTuple):
 
     @property
     def batches_per_epoch(self) -> int:
-        """The number of batches that show every example once."""
+        """The number of batches in an epoch."""
         return batches_per_epoch(self.data.rows, self.recipe.batch_size)
 
 
 def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> PreparedRun:
-    """Reads and tokenises the data of a run, and compares it with the run that is there; nothing is written.
+    """Reads and tokenises the data of a run, and compares it with an existing run; writes nothing.
 
     Raises:
-      InputError: a file, a length or a batch is impossible, or the run was begun with other settings or data.
+      InputError: a file, a length or a batch size is impossible, or the run has other settings or data.
       FileNotFoundError: a file is missing.
     """
-    task, recipe = settings.entry, settings.hyper_parameters(start.config)
-    config = recipe.network(start.config)
-    if task.kind.is_pooled and recipe.pooling == FIRST:  # whose head reads the pooled output
+    task, recipe = settings.task_spec, settings.hyper_parameters(start.config)
+    config = recipe.apply_dropout(start.config)
+    if task.kind.is_pooled and recipe.pooling == FIRST:  # the head reads the pooled output
         config = config.with_pooler()
-    check_memory(config, TRAINING)
-    settings.execution.check_divides(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
-    sets = read_splits(
-        task, settings.data, settings.train, settings.eval, settings.columns, settings.evaluated_by.eval_share
-    )
+    check_memory(config, TRAINING_COPIES)
+    settings.execution.check_batch_size(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
+    share = settings.evaluation_settings.eval_share
+    sets = read_splits(task, settings.data, settings.train, settings.eval, settings.columns, share)
     recipe = settings.complete_recipe(recipe, sets.train)
-    entries = settings.task_entries(recipe, sets.labelled, run)
+    entries = settings.task_entries(recipe, sets.labelled_records, run)
     data = encode_splits(task, entries, sets, start, settings.sample_weight, settings.unlabelled_records())
     recipe = settings.in_steps(recipe, len(data.rows), run)
-    record = {**flatten_record(recipe), **settings.record(run), **data.record()}
+    record = {**flatten_record(recipe), **settings.recipe_entries(run), **data.recipe_entries()}
     if run.is_begun:
-        settings.check_begun(run, {**config.to_dict(), **entries, **start.tokenizer, **record})
+        settings.check_resumable(run, {**config.to_dict(), **entries, **start.tokenizer, **record})
         for name in ("data_sha256", "eval_examples", "eval_sha256"):
             if run.recipe.get(name) != record[name]:
-                given = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
-                files = " and ".join(path for paths in given for path in path_list(paths))
+                sources = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
+                files = " and ".join(path for paths in sources for path in path_list(paths))
                 raise InputError(
                     f"{run} began with other examples than {files}: name those, or another --output"
                 )
@@ -319,14 +322,15 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
     return PreparedRun(recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record))
 
 
-def training_kind(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTask:
-    """The kind of task with the losses to train by, with the recipe's weights, smoothing and exits.
+def training_task(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTask:
+    """The task with the losses to train with: the recipe's class weights, label smoothing and exits.
 
-    InputError if a weight is of a label that is not there.
+    Raises:
+      InputError: a class weight names an unknown label.
     """
     kind, options = copy.copy(data.kind), dict[str, Any]()
     if recipe.class_weight is not None:
-        # Of each text once, whatever the number of its windows.
+        # Targets of records and not of rows: a text counts once, whatever the number of its windows.
         is_tagging, records = isinstance(kind, Tagging), data.sets.train
         targets: Any = data.rows.token_labels if is_tagging else kind.targets(records)  # type: ignore[attr-defined]
         options["class_weights"] = class_weights(recipe.class_weight, kind.labels, targets)
@@ -340,21 +344,23 @@ def training_kind(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTa
 
 
 def class_weights(
-    asked: str | Mapping[str, float], labels: Sequence[str], targets: np.ndarray
+    class_weight: str | Mapping[str, float], labels: Sequence[str], targets: np.ndarray
 ) -> list[float]:
-    """The weight of each of K labels.
+    """The weight in the loss of each of K labels.
 
     Args:
-      asked: weights by label, 1 of those that are left out; or "balanced": n / (K · n_k) as in scikit-learn,
-        and of several labels a text (n - n_k) / n_k, so that texts with a label count as much as those
-        without. It is 1 where that is not defined or 0.
-      labels: by their numbers.
-      targets: numbers of labels, integer [N], of which those below 0 are none; or 1 for each label of a text,
+      class_weight: weights by label, 1 for omitted labels; or "balanced": n / (K · n_k) as in scikit-learn.
+        If a text can have several labels, "balanced" is (n - n_k) / n_k: texts with a label count as much
+        as texts without it. Where the formula is undefined or 0, the weight is 1.
+      labels: the K labels in the order of their numbers.
+      targets: the number of each label, integer [N], below 0 for no label; or 1 for each label of a text,
         [N, K].
+    Raises:
+      InputError: a weight names an unknown label.
     """
-    if not isinstance(asked, str):
-        weights = {same_label(label): weight for label, weight in asked.items()}
-        names = [same_label(label) for label in labels]
+    if not isinstance(class_weight, str):
+        weights = {normalize_label(label): weight for label, weight in class_weight.items()}
+        names = [normalize_label(label) for label in labels]
         for label in weights:
             check_choice("class_weight: label", label, names)
         return [weights.get(name, 1.0) for name in names]

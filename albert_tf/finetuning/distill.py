@@ -1,4 +1,4 @@
-"""Distillation: a student learns from a teacher, on text or on a task, by soft targets and hidden states."""
+"""Distillation: trains a student on a teacher's soft targets and hidden states, on text or on a task."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from albert_tf.training.trainer import LogLine
 
 
 def softmax_divergence(student: tf.Tensor, teacher: tf.Tensor, temperature: float) -> tf.Tensor:
-    """T² · KL(softmax(t / T) ‖ softmax(s / T)): float32 [...] of logits [..., C].
+    """T² · KL(softmax(t / T) ‖ softmax(s / T)): float32 [...] from logits [..., C].
 
-    T² keeps the size of the gradient, which falls as 1 / T². The divergence has the gradient of the
-    cross-entropy with soft targets, and is 0 where both agree.
+    The gradient falls as 1 / T², and the factor T² restores its size. The divergence has the same gradient as
+    the cross-entropy with soft targets, and is 0 if student and teacher agree.
     """
     log_student, log_teacher = (tf.nn.log_softmax(logits / temperature) for logits in (student, teacher))
     divergence = tf.reduce_sum(tf.exp(log_teacher) * (log_teacher - log_student), axis=-1)
@@ -53,7 +53,7 @@ def softmax_divergence(student: tf.Tensor, teacher: tf.Tensor, temperature: floa
 
 
 def sigmoid_divergence(student: tf.Tensor, teacher: tf.Tensor, temperature: float) -> tf.Tensor:
-    """T² · KL(σ(t / T) ‖ σ(s / T)), the mean over the labels: float32 [...] of logits [..., K]."""
+    """T² · KL(σ(t / T) ‖ σ(s / T)), the mean over the labels: float32 [...] from logits [..., K]."""
     soft, student = teacher / temperature, student / temperature
     targets = tf.sigmoid(soft)
     cross_entropy, entropy = (
@@ -63,12 +63,12 @@ def sigmoid_divergence(student: tf.Tensor, teacher: tf.Tensor, temperature: floa
 
 
 def squared_difference(student: tf.Tensor, teacher: tf.Tensor, temperature: float) -> tf.Tensor:
-    """(s - t)², the mean over the last axis: float32 [...] of scores [..., 1], which have no temperature."""
+    """(s - t)², the mean over the last axis: float32 [...] from scores [..., 1]; they have no temperature."""
     return tf.reduce_mean(tf.math.squared_difference(student, teacher), axis=-1)
 
 
 def cosine_distance(student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:
-    """1 - cos(student, teacher): float32 [...] of hidden states [..., H].
+    """1 - cos(student, teacher): float32 [...] from hidden states [..., H].
 
     Source: Sanh et al. 2019, DistilBERT, §3.
     """
@@ -81,88 +81,92 @@ Teacher = Callable[[Tensors], dict[str, tf.Tensor]]
 
 
 class TeacherLoss(NamedTuple):
-    """One term against a teacher."""
+    """A loss that compares one output of the student with the same output of the teacher."""
 
-    output: str  # of both networks that is compared
-    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # [...] of that of student and teacher
-    weights: Callable[[Tensors], tf.Tensor]  # float32 [...] of a batch
+    output: str  # name of the output
+    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # from the outputs of student and teacher to [...]
+    weights: Callable[[Tensors], tf.Tensor]  # from a batch to float32 [...]
 
 
-# The loss against soft labels by kind of task: of the logits of student and teacher, and a temperature.
-SOFT_LABELS: dict[type[FinetuningTask], Callable[..., tf.Tensor]] = {
+# The loss against soft labels by kind of task, from the student's logits, the teacher's, and the temperature.
+SOFT_LABEL_LOSSES: dict[type[FinetuningTask], Callable[..., tf.Tensor]] = {
     Classification: softmax_divergence,
     MultiLabel: sigmoid_divergence,
     Regression: squared_difference,
 }
 
 
-def pretraining_loss_sums(own: LossFn, teacher: Teacher, targets: SoftTargets) -> LossFn:
-    """The objective of pre-training, and the terms `soft` and `cosine`; those without weight are left out.
+def pretraining_distillation_loss(loss_fn: LossFn, teacher: Teacher, targets: SoftTargets) -> LossFn:
+    """The losses of pre-training with a teacher: `loss_fn`, `soft` and `cosine`, without losses of weight 0.
 
     Source: Sanh et al. 2019, DistilBERT, §3.
-    Note: `soft` is the mean over the masked tokens, whose logits alone are computed (their code's
-      `restrict_ce_to_mask`, which is off there by default).
+    Note: `soft` is the mean over the masked tokens, since only their logits are computed; the authors' code
+      does so only with `restrict_ce_to_mask`, which is off by default.
     """
-    added = {}
+    teacher_losses = {}
     if targets.soft_weight:
         soft = functools.partial(softmax_divergence, temperature=targets.temperature)
-        added["soft"] = TeacherLoss("mlm_logits", soft, lambda batch: batch[MLM_WEIGHTS])
+        teacher_losses["soft"] = TeacherLoss("mlm_logits", soft, lambda batch: batch[MLM_WEIGHTS])
     if targets.cosine_weight:
-        added["cosine"] = TeacherLoss(
+        teacher_losses["cosine"] = TeacherLoss(
             "sequence_output", cosine_distance, lambda batch: tf.cast(batch[INPUT_MASK], tf.float32)
         )
     factors = {"mlm": targets.mlm_weight, "soft": targets.soft_weight, "cosine": targets.cosine_weight}
-    return _with_terms(own, teacher, added, factors)
+    return _add_teacher_losses(loss_fn, teacher, teacher_losses, factors)
 
 
-def task_loss_sums(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
-    """The objective of fine-tuning for a kind in SOFT_LABELS, and the term `soft`."""
-    own, (labels,) = kind.objective(), kind.losses.values()
-    soft = functools.partial(SOFT_LABELS[type(kind)], temperature=targets.temperature)
-    factors = {"soft": targets.soft_weight, **dict.fromkeys(own.names, targets.label_weight)}
+def task_distillation_loss(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
+    """The losses of fine-tuning with a teacher: the task's and `soft`, for a kind in SOFT_LABEL_LOSSES."""
+    loss_fn, (label_loss,) = kind.objective(), kind.losses.values()
+    soft = functools.partial(SOFT_LABEL_LOSSES[type(kind)], temperature=targets.temperature)
+    factors = {"soft": targets.soft_weight, **dict.fromkeys(loss_fn.names, targets.label_weight)}
 
     def weights(batch: Tensors) -> tf.Tensor:
-        return labels.weights({**batch, WEIGHTS: batch[SOFT_WEIGHTS]} if SOFT_WEIGHTS in batch else batch)
+        return label_loss.weights({**batch, WEIGHTS: batch[SOFT_WEIGHTS]} if SOFT_WEIGHTS in batch else batch)
 
-    return _with_terms(own, teacher, {"soft": TeacherLoss("logits", soft, weights)}, factors)
+    return _add_teacher_losses(loss_fn, teacher, {"soft": TeacherLoss("logits", soft, weights)}, factors)
 
 
-def _with_terms(
-    own: LossFn, teacher: Teacher, added: Mapping[str, TeacherLoss], factors: Mapping[str, float]
+def _add_teacher_losses(
+    loss_fn: LossFn,
+    teacher: Teacher,
+    teacher_losses: Mapping[str, TeacherLoss],
+    factors: Mapping[str, float],
 ) -> LossFn:
-    """An objective without the terms whose factor is 0, and further ones; one call of the teacher a batch."""
-    kept = [name for name in own.names if factors.get(name, 1)]
+    """Adds losses to `loss_fn`, and drops its losses whose factor is 0; one call of the teacher a batch."""
+    names = [name for name in loss_fn.names if factors.get(name, 1)]
 
     def terms(outputs: Tensors, batch: Tensors) -> dict[str, LossSum]:
-        taught, own_terms = teacher(batch), own.terms(outputs, batch)
-        found = {name: own_terms[name] for name in kept}
-        for name, loss in added.items():
+        teacher_outputs, own_sums = teacher(batch), loss_fn.terms(outputs, batch)
+        sums = {name: own_sums[name] for name in names}
+        for name, loss in teacher_losses.items():
             weights = loss.weights(batch)
-            total = tf.reduce_sum(weights * loss.losses(outputs[loss.output], taught[loss.output]))
-            found[name] = LossSum(total, tf.constant(np.nan), tf.reduce_sum(weights))
-        return found
+            total = tf.reduce_sum(weights * loss.losses(outputs[loss.output], teacher_outputs[loss.output]))
+            sums[name] = LossSum(total, tf.constant(np.nan), tf.reduce_sum(weights))
+        return sums
 
     def weights(batch: Tensors) -> dict[str, tf.Tensor]:
-        own_weights = own.weights(batch)
-        found = {name: own_weights[name] for name in kept}
-        return found | {name: tf.reduce_sum(x.weights(batch)) for name, x in added.items()}
+        own_weights = loss_fn.weights(batch)
+        teacher_weights = {name: tf.reduce_sum(x.weights(batch)) for name, x in teacher_losses.items()}
+        return {name: own_weights[name] for name in names} | teacher_weights
 
-    return LossFn((*kept, *added), terms, weights, factors)
+    return LossFn((*names, *teacher_losses), terms, weights, factors)
 
 
-def read_teacher(
-    run: RunDirectory, execution: ComputeConfig, labels: Sequence[str] = (), *, states_alone: bool = False
+def load_teacher(
+    run: RunDirectory, execution: ComputeConfig, labels: Sequence[str] = (), *, encoder_only: bool = False
 ) -> Teacher:
-    """The network of a run as a function from a batch to its outputs, which no gradient goes through.
+    """A function from a batch to the outputs of a run's network; no gradient goes through them.
 
-    Neither trainer nor checkpoint knows its variables: the losses alone call it.
+    Only the losses call the teacher, so that neither trainer nor checkpoint knows its variables. Call this
+    under the strategy of the training.
 
     Args:
-      run: the run directory.
-      execution: of the student's training, whose precision is the teacher's, too; it is made under the
-        strategy that is current.
-      labels: of the student, in whose order the `logits` are returned; none: in the teacher's own.
-      states_alone: True for the outputs of its encoder, without a head, which may want inputs of its own.
+      run: the run directory of the teacher.
+      execution: how the student computes; the teacher has the same precision.
+      labels: labels of the student, in the order of its logits; the teacher's `logits` get this order. Empty:
+        the teacher's own order.
+      encoder_only: return the encoder's outputs, without the head, which may need inputs of its own.
     Raises:
       InputError: the teacher has other labels, or its weights are non-finite.
     """
@@ -172,8 +176,7 @@ def read_teacher(
     order = [known.index(label) for label in labels]
     model = load(run, dtype=execution.policy, fused=is_fused(execution))
     check_finite(model, run)
-
-    network = getattr(model, "encoder", model) if states_alone else model
+    network = getattr(model, "encoder", model) if encoder_only else model
 
     def teacher(batch: Tensors) -> dict[str, tf.Tensor]:
         outputs = network(batch, training=False)
@@ -186,11 +189,11 @@ def read_teacher(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Distillation(Pretraining):
-    """Settings of pre-training with a teacher, besides those of pre-training.
+    """Settings of pre-training with a teacher; `Pretraining` has the other settings.
 
     Args:
-      teacher: a pre-trained run, or a published name, whose vocabulary is that of the student.
-      targets: the weights of the losses; None: `targets_of` the teacher.
+      teacher: a pre-trained run or a published name; teacher and student have the same vocabulary.
+      targets: the weights of the losses; None: `default_soft_targets` of the teacher.
     """
 
     teacher: PathLike
@@ -199,12 +202,12 @@ class Distillation(Pretraining):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskDistillation(Finetuning):
-    """Settings of fine-tuning with a teacher, besides those of fine-tuning.
+    """Settings of fine-tuning with a teacher; `Finetuning` has the other settings.
 
     Args:
       teacher: a run that is fine-tuned for the same task.
-      unlabelled: files or globs of texts that the teacher alone labels, besides those of `train`: tables as
-        `predict` reads them, or text files with blank lines between the texts.
+      unlabelled: files or globs of further texts, which only the teacher labels: tables as `predict` reads
+        them, or text files with blank lines between the texts.
       targets: the weights of the losses.
     """
 
@@ -220,7 +223,7 @@ class TaskDistillation(Finetuning):
         """The records of `unlabelled`."""
         if self.unlabelled is None:
             return ()
-        return read_unlabelled(self.entry, self.unlabelled, self.columns)
+        return read_unlabelled(self.task_spec, self.unlabelled, self.columns)
 
     def _check_start(self) -> None:
         if self.init_from is None and self.config is None and self.num_hidden_layers is None:
@@ -230,32 +233,36 @@ class TaskDistillation(Finetuning):
 Settings = TypeVar("Settings", Distillation, TaskDistillation)
 
 
-def targets_of(teacher: RunDirectory, **changes: float) -> SoftTargets:
-    """DistilBERT's weights of the losses; of a teacher without a head for masked tokens its states alone."""
-    states_alone = {} if _has_masked_head(teacher) else {"soft_weight": 0.0, "mlm_weight": 0.0}
-    return SoftTargets(**{**states_alone, **changes})
+def default_soft_targets(teacher: RunDirectory, **changes: float) -> SoftTargets:
+    """DistilBERT's weights of the losses; only `cosine_weight` if the teacher has no masked-token head."""
+    defaults = {} if _has_mlm_head(teacher) else {"soft_weight": 0.0, "mlm_weight": 0.0}
+    return SoftTargets(**{**defaults, **changes})
 
 
-def _has_masked_head(teacher: RunDirectory) -> bool:
+def _has_mlm_head(teacher: RunDirectory) -> bool:
     return teacher.task["model"] == "pretrainer"
 
 
 def distill(settings: Distillation, report: LogLine = logging.info) -> None:
-    """Pre-trains a student with a teacher, or goes on where a former call stopped.
+    """Pre-trains a student with a teacher, or resumes where an earlier call stopped.
 
-    The student begins with layers of the teacher, spread evenly over its depth; with the teacher's own layers
-    where these are shared; at random where the widths differ, which is reported. Where `init_from` names a
-    run, it begins with that.
+    If `init_from` names a run, the student starts from its weights. Otherwise it starts from layers of the
+    teacher, spread evenly over its depth (all layers if the teacher shares them). If the widths differ, it
+    starts from random weights, which is reported.
 
-    Args and Raises: as `pretrain`, and an InputError if the teacher has another vocabulary, or fewer
-    positions, or if a loss is not possible: soft targets without a head for masked tokens, the cosine of
-    states of other sizes, masked tokens where none is masked.
+    Args:
+      settings: the settings of the run.
+      report: called with each log line.
+    Raises:
+      InputError: the teacher has another vocabulary or fewer positions, or a loss is not possible: soft
+        targets without a head for masked tokens, the cosine of states of different sizes, or a loss of
+        masked tokens if none is masked. The other errors are the errors of `pretrain`.
     """
     lowercase, strip_accents = settings.lowercase, settings.strip_accents
     tokenizer = {"lowercase": lowercase, "strip_accents": strip_accents}
     teacher, vocabulary = _open_teacher(settings.teacher, settings.vocabulary, tokenizer)
-    targets = settings.targets or targets_of(teacher)
-    if targets.soft_weight and not _has_masked_head(teacher):
+    targets = settings.targets or default_soft_targets(teacher)
+    if targets.soft_weight and not _has_mlm_head(teacher):
         raise InputError(f"{teacher} has no head for masked tokens: set soft_weight=0, or name a `task`")
     if targets.needs_masks and not settings.recipe.examples.masked_lm_prob:
         needed = "soft_weight" if targets.soft_weight else "mlm_weight"
@@ -276,44 +283,53 @@ def distill(settings: Distillation, report: LogLine = logging.info) -> None:
             "that their states have no cosine: set cosine_weight=0"
         )
     settings = dataclasses.replace(settings, targets=targets)
-    settings = _with_teacher(settings, teacher, config, settings.recipe.examples.seq_length, report)
-    headless = not _has_masked_head(teacher)
-    taught_by = functools.cache(lambda: read_teacher(teacher, settings.execution, states_alone=headless))
-    pretrain(settings, report, lambda own: pretraining_loss_sums(own, taught_by(), targets))
+    settings = _student_settings(settings, teacher, config, settings.recipe.examples.seq_length, report)
+    headless = not _has_mlm_head(teacher)
+    # `pretrain` creates losses under its strategy, to train and to evaluate; it loads the teacher once.
+    create_teacher = functools.cache(lambda: load_teacher(teacher, settings.execution, encoder_only=headless))
+    pretrain(
+        settings, report, lambda loss_fn: pretraining_distillation_loss(loss_fn, create_teacher(), targets)
+    )
 
 
 def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> None:
-    """Fine-tunes a student with a teacher that is fine-tuned for the same task, or goes on.
+    """Fine-tunes a student with a teacher for the same task, or resumes where an earlier call stopped.
 
-    Where the student begins: as `distill` says; with the teacher's head, too.
+    The student starts as in `distill`, and also copies the teacher's head.
 
-    Args and Raises: as `finetune`, and an InputError if the teacher has another vocabulary, task or labels,
-    or fewer positions, or if the task is not a classification or regression of whole texts.
+    Args:
+      settings: the settings of the run.
+      report: called with each log line.
+    Raises:
+      InputError: the teacher has another vocabulary, another task, other labels or fewer positions, or the
+        task is not a classification or regression of whole texts. The other errors are the errors of
+        `finetune`.
     """
-    if settings.entry.kind not in SOFT_LABELS:
-        kinds = ", ".join(kind.name for kind in SOFT_LABELS)
+    if settings.task_spec.kind not in SOFT_LABEL_LOSSES:
+        kinds = ", ".join(kind.name for kind in SOFT_LABEL_LOSSES)
         raise InputError(f"task={settings.task!r} has no soft labels: choose one of the kinds {kinds}")
-    if settings.init_from is None and settings.config is None:  # the teacher with fewer layers
+    if settings.init_from is None and settings.config is None:  # the student is the teacher with fewer layers
         settings = dataclasses.replace(settings, init_from=settings.teacher)
-    asked, tokenizer, config = settings.vocabulary, settings.tokenizer, settings.config
+    vocabulary, tokenizer, config = settings.vocabulary, settings.tokenizer, settings.config
     if settings.init_from is not None:
         origin = resolve_run(settings.init_from)
-        asked, tokenizer = asked or origin.vocabulary, {**origin.tokenizer, **tokenizer}
+        vocabulary, tokenizer = vocabulary or origin.vocabulary, {**origin.tokenizer, **tokenizer}
         config = config or origin.config
     assert config is not None
-    teacher, vocabulary = _open_teacher(settings.teacher, asked, tokenizer)
-    if (there := run_task(teacher.task, teacher)) != settings.task:
-        raise InputError(f"{teacher} is fine-tuned for {there} and not for {settings.task}")
+    teacher, vocabulary = _open_teacher(settings.teacher, vocabulary, tokenizer)
+    if (teacher_task := run_task(teacher.task, teacher)) != settings.task:
+        raise InputError(f"{teacher} is fine-tuned for {teacher_task} and not for {settings.task}")
     seq_length = settings.hyper_parameters(config).seq_length
     config = config.replace(vocab_size=teacher.config.vocab_size)
-    settings = _with_teacher(settings, teacher, config, seq_length, report)
+    settings = _student_settings(settings, teacher, config, seq_length, report)
     settings = dataclasses.replace(settings, vocabulary=vocabulary, tokenizer=teacher.tokenizer)
     if settings.unlabelled is not None:
         paths = path_list(settings.unlabelled)
         settings = dataclasses.replace(settings, entries={**settings.entries, "unlabelled": paths})
 
     def objective(kind: FinetuningTask) -> LossFn:
-        return task_loss_sums(kind, read_teacher(teacher, settings.execution, kind.labels), settings.targets)
+        teacher_fn = load_teacher(teacher, settings.execution, kind.labels)
+        return task_distillation_loss(kind, teacher_fn, settings.targets)
 
     finetune(settings, report, objective)
 
@@ -321,32 +337,31 @@ def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> 
 def _open_teacher(
     teacher: PathLike, vocabulary: PathLike | None, tokenizer: Mapping[str, bool]
 ) -> tuple[RunDirectory, Path]:
-    """The teacher's run and its vocabulary; an InputError if the student is to have another one."""
+    """The teacher's run and its vocabulary; raises InputError if the student's vocabulary is another one."""
     run = resolve_run(teacher)
     return run, run.vocabulary_for(vocabulary, tokenizer)
 
 
-def _with_teacher(
+def _student_settings(
     settings: Settings, teacher: RunDirectory, config: AlbertConfig, seq_length: int, report: LogLine
 ) -> Settings:
-    """The settings of a student, which begins with the teacher's layers if its widths are the same.
+    """The settings of a student; it starts from the teacher's layers if both networks have the same widths.
 
-    recipe.json names the teacher, whose weights a resumed run must find again.
+    recipe.json names the teacher and the digest of its weights, which must be the same when the run resumes.
 
     Raises:
-      InputError: the student has longer sequences than the teacher can read.
+      InputError: the student has longer sequences or more positions than the teacher.
     """
-    remedy, most = f"{teacher} has no more positions", teacher.config.max_position_embeddings
+    remedy, positions = f"{teacher} has no more positions", teacher.config.max_position_embeddings
     teacher.config.check_length(seq_length, remedy)
-    check_range("max_position_embeddings", config.max_position_embeddings, at_most=most, remedy=remedy)
+    check_range("max_position_embeddings", config.max_position_embeddings, at_most=positions, remedy=remedy)
     digest = provenance_record({}, teacher.path)["init_from_sha256"]
-    entries = {"teacher": teacher.path, "teacher_sha256": digest}
     assert settings.targets is not None
-    entries |= flatten_record(settings.targets)
+    entries = {"teacher": teacher.path, "teacher_sha256": digest, **flatten_record(settings.targets)}
     init_from = settings.init_from
     if init_from is None:
-        differing = config_differences(teacher.config, config)
-        init_from = None if differing else settings.teacher
-        if differing and not RunDirectory(settings.output).steps():
-            report(f"weights at random, since {teacher} is of another network: {'; '.join(differing)}")
+        differences = config_differences(teacher.config, config)
+        init_from = None if differences else settings.teacher
+        if differences and not RunDirectory(settings.output).steps():
+            report(f"weights at random, since {teacher} is of another network: {'; '.join(differences)}")
     return dataclasses.replace(settings, init_from=init_from, entries=entries)

@@ -1,4 +1,4 @@
-"""Evaluation of a fine-tuned run: its task's metrics, a report, and a threshold chosen by them."""
+"""Evaluation of a fine-tuned run: the metrics of its task, a report, and the choice of a threshold."""
 
 from __future__ import annotations
 
@@ -10,13 +10,8 @@ from absl import logging
 
 from albert_tf.analysis.curve import curve_tables
 from albert_tf.filesystem import write_json
-from albert_tf.finetuning.data import digests, read_dev_sets
-from albert_tf.finetuning.finetuned_model import (
-    FinetunedModel,
-    Predictions,
-    load_finetuned,
-    mean_loss,
-)
+from albert_tf.finetuning.data import dataset_digests, read_dev_sets
+from albert_tf.finetuning.finetuned_model import FinetunedModel, Predictions, load_finetuned, mean_loss
 from albert_tf.finetuning.reports import baseline_warning
 from albert_tf.finetuning.task_table import set_metrics
 from albert_tf.io import PathLike
@@ -29,76 +24,77 @@ from albert_tf.tasks.multi_label import THRESHOLD
 from albert_tf.tasks.task_reports import ERRORS
 from albert_tf.text.files import Paths
 
-MAX_THRESHOLDS = 300  # that are tried; of more, those at equal distances in the order of the probabilities
+# Most thresholds to try; if there are more, these are at equal distances in the order of the probabilities.
+MAX_THRESHOLDS = 300
 
 
 class Evaluation(NamedTuple):
-    """Records of a run's task and what the run says of them, by the name of their set."""
+    """A fine-tuned model, and its predictions for sets of labelled records."""
 
-    trained: FinetunedModel
-    sets: Mapping[str, Records]
-    predicted: Mapping[str, Predictions]
+    model: FinetunedModel
+    sets: Mapping[str, Records]  # by the name of the set
+    predictions: Mapping[str, Predictions]  # by the name of the set
 
     @property
-    def figures(self) -> dict[str, float]:
-        """`step` and `examples`, what was evaluated, and the task's metrics."""
-        predictions = {name: (self.sets[name], found.predictions) for name, found in self.predicted.items()}
+    def metrics(self) -> dict[str, float]:
+        """The metrics of the task, after `step` and the number of `examples`."""
+        predictions = {name: (self.sets[name], x.predictions) for name, x in self.predictions.items()}
         examples = sum(map(len, self.sets.values()))
-        metrics = set_metrics(self.trained.task, self.trained.kind, predictions)
-        return {"step": self.trained.step, "examples": examples, **metrics}
+        metrics = set_metrics(self.model.task, self.model.kind, predictions)
+        return {"step": self.model.step, "examples": examples, **metrics}
 
     def report(self, run: PathLike) -> Report:
-        """The figures, those of all sets together, and the learning curve of the run."""
-        task, entries = self.trained.task, self.trained.entries
-        records = [record for name in self.predicted for record in self.sets[name]]
-        predictions = [x for found in self.predicted.values() for x in found.predictions]
-        loss, found = mean_loss(self.predicted.values()), self.trained.kind.report(records, predictions)
+        """The metrics, further figures and tables of all sets together, and the run's learning curve."""
+        task, entries = self.model.task, self.model.entries
+        records = [record for name in self.predictions for record in self.sets[name]]
+        predictions = [prediction for x in self.predictions.values() for prediction in x.predictions]
+        loss, report = mean_loss(self.predictions.values()), self.model.kind.report(records, predictions)
         curves = curve_tables(run) if RunDirectory(run).metrics() else []
-        titled = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
-        tables = sorted([*found.tables, *titled], key=lambda table: table.name == ERRORS)  # long texts last
-        figures, best_by = self.figures, entries.get(BEST_KEY, task.best_metric).removeprefix("eval_")
-        notes = [*found.notes, *self._choices(RunDirectory(run))]
-        notes += baseline_warning(task, figures, best_by, self.sets)
-        return Report({**figures, **loss, **found.figures}, tables, notes)
+        curves = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
+        tables = sorted([*report.tables, *curves], key=lambda table: table.name == ERRORS)  # long texts last
+        metrics, best_by = self.metrics, entries.get(BEST_KEY, task.best_metric).removeprefix("eval_")
+        notes = [*report.notes, *self._selection_notes(RunDirectory(run))]
+        notes += baseline_warning(task, metrics, best_by, self.sets)
+        return Report({**metrics, **loss, **report.figures}, tables, notes)
 
-    def _choices(self, run: RunDirectory) -> list[str]:
-        """Lines about the threshold of a run, if it has one, and about what was chosen on these examples."""
-        entries, recipe, sets = self.trained.entries, run.recipe, digests(self.sets)
+    def _selection_notes(self, run: RunDirectory) -> list[str]:
+        """Lines about the run's threshold, and about the choices that were made on these examples."""
+        entries, recipe, digests = self.model.entries, run.recipe, dataset_digests(self.sets)
         lines = []
         if (threshold := entries.get("threshold")) is not None:
             label = "a label" if entries.get("multi_label") else repr(entries["labels"][1])
             lines = [f"threshold {threshold:.4f}: a text has {label} from that probability on"]
-        is_same = recipe.get("eval_sha256") == sets
+        is_same = recipe.get("eval_sha256") == digests
         evaluations = sum(any(name.startswith(EVALUATION) for name in line) for line in run.metrics())
-        chosen = {
+        is_chosen = {
             "the step": is_same and evaluations > 1,
-            "the threshold": recipe.get(CHOSEN, {}).get("eval_sha256") == sets,
+            "the threshold": recipe.get(CHOSEN, {}).get("eval_sha256") == digests,
         }
-        if what := ", ".join(name for name, is_chosen in chosen.items() if is_chosen):
-            lines.append(f"chosen on these very examples, so that the figures are optimistic: {what}")
+        if choices := ", ".join(name for name in is_chosen if is_chosen[name]):
+            lines.append(f"chosen on these very examples, so that the figures are optimistic: {choices}")
         return lines
 
     def with_threshold(self, threshold: float) -> Evaluation:
-        """The same with the labels that a threshold gives."""
-        trained = self.trained._replace(entries={**self.trained.entries, "threshold": threshold})
-        predicted = {
+        """The same evaluation with the labels that another threshold gives."""
+        model = self.model._replace(entries={**self.model.entries, "threshold": threshold})
+        predictions = {
             name: found._replace(
-                predictions=trained.kind.scored_predictions(np.stack([x.scores for x in found.predictions]))
+                predictions=model.kind.scored_predictions(np.stack([x.scores for x in found.predictions]))
             )
-            for name, found in self.predicted.items()
+            for name, found in self.predictions.items()
         }
-        return self._replace(trained=trained, predicted=predicted)
+        return self._replace(model=model, predictions=predictions)
 
 
-def evaluation(
-    trained: FinetunedModel, sets: Mapping[str, Records], batch_size: int = 32, level: int = logging.DEBUG
+def evaluate_records(
+    model: FinetunedModel, sets: Mapping[str, Records], batch_size: int = 32, level: int = logging.DEBUG
 ) -> Evaluation:
-    """The evaluation of a run on labelled records by the name of their set; the level is of the log."""
-    found = {name: trained.predicted(x, batch_size, True, level) for name, x in sets.items()}
-    return Evaluation(trained, sets, found)
+    """Evaluates a model on labelled records by the name of their set; `level` is the level of its log."""
+    predictions = {name: model.predict(records, batch_size, True, level) for name, records in sets.items()}
+    return Evaluation(model, sets, predictions)
 
 
-def evaluate_trained(
+def evaluate_finetuned(
     run: PathLike,
     folder: PathLike | None = None,
     file: Paths | None = None,
@@ -109,44 +105,54 @@ def evaluate_trained(
     xla: bool | None = None,
     patience: int | None = None,
 ) -> Evaluation:
-    """The evaluation of a fine-tuned run on labelled data of its task.
+    """Evaluates a fine-tuned run on labelled data of its task.
 
-    Args and Raises: as `predict`; the data is the folder of a task whose original files are in one, or
-    files or globs.
+    Args:
+      run: the run directory.
+      folder: folder with the original files of a task that has one (GLUE, RACE).
+      file: files or globs, for any other task.
+      columns: columns of your own table; None: the columns of the training data.
+      step: step of the checkpoint; None: the best one.
+      batch_size: examples at a time.
+      xla: compile with XLA; None: only on GPUs.
+      patience: for a run with early_exit, see `predict`; None: all layers.
+    Raises:
+      FileNotFoundError: the run, its vocabulary, its checkpoint or the data is missing.
+      InputError: the run is not fine-tuned, or the data does not fit its task.
     """
-    trained = load_finetuned(run, step, xla=xla)._replace(patience=patience)
-    sets = read_dev_sets(trained.task, folder, file, columns or trained.columns)
-    return evaluation(trained, sets, batch_size, logging.INFO)
+    model = load_finetuned(run, step, xla=xla)._replace(patience=patience)
+    sets = read_dev_sets(model.task, folder, file, columns or model.columns)
+    return evaluate_records(model, sets, batch_size, logging.INFO)
 
 
 def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
-    """Writes the threshold that is best on records by the name of their set to a run, and says so in a line.
+    """Writes the best threshold on labelled records to a run; returns a line about it.
 
-    task.json gets the threshold, and recipe.json the figures at it with the digests of the records. Where all
-    records have the label, or none has it, neither changes.
+    task.json gets the threshold, and recipe.json the metrics at it with the digests of the records. If all
+    records have the label, or none has it, neither file changes.
 
-    Best is the highest value of the metric that the best step has, in place of the loss of the task's own; of
-    equal ones that nearest to 0.5.
+    The best threshold has the highest value of the metric that chooses the best step, or of the task's own
+    metric if that is the loss. Among equal thresholds it is the nearest to 0.5.
     """
     run = RunDirectory(path)
-    found = evaluation(load_finetuned(run, xla=run.recipe.get("xla")), sets)  # as it was trained
+    evaluation = evaluate_records(load_finetuned(run, xla=run.recipe.get("xla")), sets)  # as in training
     best_by = run.task[BEST_KEY].removeprefix("eval_")
-    best_by = best_by if best_by in found.figures else found.trained.task.best_metric
-    targets = np.concatenate([found.trained.kind.targets(records) for records in found.sets.values()])
-    scores = np.stack([x.scores for part in found.predicted.values() for x in part.predictions])
+    best_by = best_by if best_by in evaluation.metrics else evaluation.model.task.best_metric
+    targets = np.concatenate([evaluation.model.kind.targets(records) for records in sets.values()])
+    scores = np.stack([x.scores for found in evaluation.predictions.values() for x in found.predictions])
     if len(np.unique(targets)) == 1:
-        said = "one label alone" if targets.ndim == 1 else "all labels" if targets.any() else "no label"
-        return f"threshold {THRESHOLD}: the {len(targets)} examples there have {said}: none can be chosen"
+        labels = "one label alone" if targets.ndim == 1 else "all labels" if targets.any() else "no label"
+        return f"threshold {THRESHOLD}: the {len(targets)} examples there have {labels}: none can be chosen"
     if targets.ndim == 1:  # one of two labels
         scores = scores[:, 1]
-    tried = thresholds(scores.ravel(), targets.ravel() > 0, MAX_THRESHOLDS).tolist()
-    values = {threshold: found.with_threshold(threshold).figures[best_by] for threshold in tried}
-    best = max(tried, key=lambda threshold: (values[threshold], -abs(threshold - 0.5)))
-    figures = {**found.with_threshold(best).figures, **mean_loss(found.predicted.values())}
-    step, _ = figures.pop("step"), figures.pop("examples")
-    chosen = {"step": step, "eval_sha256": digests(found.sets), "figures": figures}
+    candidates = thresholds(scores.ravel(), targets.ravel() > 0, MAX_THRESHOLDS).tolist()
+    values = {threshold: evaluation.with_threshold(threshold).metrics[best_by] for threshold in candidates}
+    best = max(candidates, key=lambda threshold: (values[threshold], -abs(threshold - 0.5)))
+    metrics = {**evaluation.with_threshold(best).metrics, **mean_loss(evaluation.predictions.values())}
+    step, _ = metrics.pop("step"), metrics.pop("examples")
+    chosen = {"step": step, "eval_sha256": dataset_digests(sets), "figures": metrics}
     # In this order: a run that is killed in between chooses again when it is resumed.
     write_json(run.file(RECIPE_FILE), {**run.recipe, CHOSEN: chosen})
     write_json(run.file(TASK_FILE), {**run.task, "threshold": best})
-    found_by = f"{best_by} {values[best]:.3f} on {len(targets)} examples, {values[0.5]:.3f} at 0.5"
-    return f"threshold {best:.4f} ({found_by})"
+    comparison = f"{best_by} {values[best]:.3f} on {len(targets)} examples, {values[0.5]:.3f} at 0.5"
+    return f"threshold {best:.4f} ({comparison})"

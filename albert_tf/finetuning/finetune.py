@@ -1,4 +1,4 @@
-"""Fine-tuning: labelled data and a network in, a run directory out; or several, one for each seed."""
+"""Fine-tuning on labelled data: trains one run directory, or several with a seed each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.filesystem import write_json
-from albert_tf.finetuning.data import PreparedRun, prepare_run, training_kind
+from albert_tf.finetuning.data import PreparedRun, prepare_run, training_task
 from albert_tf.finetuning.evaluation import choose_threshold
 from albert_tf.finetuning.finetuned_model import create_predict_fn, mean_loss
 from albert_tf.finetuning.finetuning_settings import Finetuning
@@ -38,20 +38,20 @@ def finetune(
     report: LogLine = logging.info,
     objective_of: Callable[[FinetuningTask], LossFn] = FinetuningTask.objective,
 ) -> Mapping[str, Records]:
-    """Trains, or goes on where a former call stopped.
+    """Fine-tunes a model, or resumes where an earlier call stopped.
 
     Args:
       settings: the settings of the run.
-      report: called with lines: where weights come from, what is held out, which step is the best.
-      objective_of: the losses of a kind of task; it is called in the scope of the run's strategy.
+      report: called with each log line, about the first weights, the held-out data and the best step.
+      objective_of: function from a task to its losses; it is called in the scope of the run's strategy.
     Returns:
-      The records to evaluate on, by the name of their set; none on a host that is not the chief.
+      The records to evaluate on, by the name of their set; empty on a host that is not the chief.
     Raises:
-      ValueError: settings contradict each other, the data, or those of the run that is there.
+      ValueError: settings contradict each other, the data, or the settings of the existing run.
       FileNotFoundError: an input is missing.
       TrainingFailed: a loss or a weight is non-finite.
-      Preempted: SIGTERM came, and the state is saved; or another host is lost.
-      KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
+      Preempted: the process received SIGTERM and saved its state, or another host is lost.
+      KeyboardInterrupt: the user pressed Ctrl-C; if training had begun, the state is saved.
     """
     run, execution = settings.output_run(), settings.execution
     with training_scope(run, execution, report) as is_chief, settings.open_start(run) as start:
@@ -59,34 +59,34 @@ def finetune(
         recipe, data, contents = prepared
         assert recipe.steps is not None
         assert recipe.warmup_steps is not None
-        read = None if run.steps() else first_values(settings.init_from, start.run, prepared, report)
+        read = None if run.steps() else initial_values(settings.init_from, start.run, prepared, report)
         keras.utils.set_random_seed(settings.seed)
         model = build_model(contents.config, contents.task, read=read, **model_options(execution))
-        # Its pooler, too, though no gradient reaches it where the head does not read it: checkpoints number
-        # the optimizer's variables.
+        # The pooler stays trainable even if the head does not read it, since checkpoints number the
+        # optimizer's variables.
         model.encoder.trainable = settings.freeze is None
         options = {"bias_correction": recipe.bias_correction}
         optimizer = recipe_optimizer("adamw", recipe, recipe.steps, recipe.warmup_steps, **options)
-        objective = objective_of(training_kind(data, recipe))
+        objective = objective_of(training_task(data, recipe))
         training = Training(
             model=model,
             optimizer=build_optimizer(optimizer, model, execution),
             objective=objective,
             metrics=functools.partial(loss_metrics, factors=objective.factors),
-            phases=[
+            stages=[
                 TrainingStage(
                     end=recipe.steps,
                     batch_size=recipe.batch_size,
                     seq_length=None,
                     batches=functools.partial(data.training_batches, recipe, execution),
-                    evaluate=_evaluator(prepared, model, settings),
+                    evaluate=_create_evaluate_fn(prepared, model, settings),
                 )
             ],
             seed=settings.seed,
             execution=execution,
             loop=settings.loop_settings(prepared.batches_per_epoch),
             best=best_by(contents.task[BEST_KEY]),
-            asked=settings.run_length(recipe.steps),
+            length_flag=settings.run_length(recipe.steps),
         )
         before = run.recipe.get("steps", recipe.steps)
         extended = f"; extended from {before}" if recipe.steps > before else ""
@@ -100,26 +100,34 @@ def finetune(
     return data.sets.dev
 
 
-def first_values(
+def initial_values(
     name: object, origin: RunDirectory | None, prepared: PreparedRun, report: LogLine
 ) -> Callable[[str], Any]:
-    """The first values of variables by name, None for random ones; what a new run begins with is reported.
+    """A function from a variable's name to its first value, None for a random one; also reports the start.
 
-    Note: the head of a regression begins at the mean of what it is to learn and not at 0, as in
-    google-research/albert: at the rates of fine-tuning its bias would take thousands of updates to get far.
+    Args:
+      name: name or path of the run or module that the weights come from, for the report.
+      origin: the run that the weights come from; None: random weights.
+      prepared: the run that begins.
+      report: called with each log line.
+
+    Note: the bias of a regression's head starts at the mean of the labels, and not at 0 as in
+    google-research/albert: at fine-tuning's learning rates it would take thousands of steps to move that far.
     """
     _, data, contents = prepared
-    growth = None if origin is None else warm_start_from(origin, contents.config, contents.task)
-    if growth is not None:
-        new = ", ".join(dict.fromkeys(variable.partition("/")[0] for variable in growth.fresh))
+    warm_start = None if origin is None else warm_start_from(origin, contents.config, contents.task)
+    if warm_start is not None:
+        new = ", ".join(
+            dict.fromkeys(variable.partition("/")[0] for variable in warm_start.newly_initialized)
+        )
         report(f"weights from {str(name)!r}" + (f"; new: {new}" if new else ""))
-        for line in growth.listing():
+        for line in warm_start.listing():
             logging.vlog(1, line)
     for line in data_lines(prepared):
         report(line)
 
     def read(variable: str) -> np.ndarray | None:
-        value = None if growth is None else growth.read(variable)
+        value = None if warm_start is None else warm_start.read(variable)
         if value is None and variable in OUTPUT_BIASES and isinstance(data.kind, Regression):
             shape = [contents.config.num_hidden_layers - 1, 1] if variable.startswith("exits") else [1]
             return np.full(shape, data.kind.targets(data.sets.train).mean(), np.float32)
@@ -128,29 +136,29 @@ def first_values(
     return read
 
 
-def _evaluator(
+def _create_evaluate_fn(
     prepared: PreparedRun, model: keras.Model, settings: Finetuning
 ) -> Callable[[], dict[str, float]]:
-    """A function to the metrics of the task's sets, and to their `loss` where predictions tell it.
+    """A function that returns the metrics of the evaluation sets, with `loss` if the task has one.
 
-    If none of these tells the best step, that figure of the report of all sets together is added.
+    If the metric that chooses the best step is not among them, it comes from the report of all sets together.
     """
     recipe, data, contents = prepared
     task, kind = data.task, data.kind
-    best, xla = contents.task[BEST_KEY].removeprefix(EVALUATION), settings.execution.xla
-    rows = settings.execution.rows_at_once(recipe.batch_size)
+    best_metric, xla = contents.task[BEST_KEY].removeprefix(EVALUATION), settings.execution.xla
+    rows = settings.execution.microbatch_rows(recipe.batch_size)
     predict = create_predict_fn(kind, model, rows, kind.has_evaluation_loss, xla=xla)
 
     def evaluate() -> dict[str, float]:
-        found = {name: predict(examples) for name, examples in data.dev.items()}
-        predicted = {name: (data.dev[name].records, said.predictions) for name, said in found.items()}
-        figures = {**mean_loss(found.values()), **set_metrics(task, kind, predicted)}
-        if best not in figures:
+        outputs = {name: predict(examples) for name, examples in data.dev.items()}
+        predicted = {name: (data.dev[name].records, x.predictions) for name, x in outputs.items()}
+        metrics = {**mean_loss(outputs.values()), **set_metrics(task, kind, predicted)}
+        if best_metric not in metrics:
             records, predictions = zip(*predicted.values(), strict=True)
             chain = itertools.chain.from_iterable
-            reported = kind.report([*chain(records)], [*chain(predictions)]).figures
-            figures |= {name: reported[name] for name in {best} & reported.keys()}
-        return figures
+            figures = kind.report([*chain(records)], [*chain(predictions)]).figures
+            metrics |= {name: figures[name] for name in {best_metric} & figures.keys()}
+        return metrics
 
     return evaluate
 
@@ -158,23 +166,27 @@ def _evaluator(
 def finetune_runs(
     settings: Finetuning, runs: int, report: LogLine = logging.info
 ) -> tuple[RunDirectory, Mapping[str, Records]]:
-    """Trains once for each of several seeds, or goes on where a former call stopped.
+    """Fine-tunes once for each of several seeds, or resumes where an earlier call stopped.
 
-    The settings are those of all, and their `seed` is the first. Of each seed `output` gets a run directory
-    `seed-<n>`, and after the last one summary.json.
+    Writes a run directory `seed-<n>` in `output` for each seed, and then summary.json.
 
+    Args:
+      settings: the settings of all runs; `seed` is the first seed, and the others follow it.
+      runs: number of runs.
+      report: called with each log line.
     Returns:
-      The best run, and the records to evaluate on, as `finetune` has them.
+      The best run, and its records to evaluate on, by the name of their set.
     Raises:
-      InputError: before the first one, if settings are impossible, or the folder is a run itself.
+      InputError: before the first run, if a setting is impossible, or `output` is itself a run. The other
+        errors are the errors of `finetune`.
     """
-    each, dev = settings.with_seeds(runs), {}
-    for number, (name, made) in enumerate(each.items(), start=1):
-        report(f"run {number} of {runs}: {made.output}")
-        dev[name] = finetune(made, report)
-    found = summary({name: RunDirectory(made.output) for name, made in each.items()})
+    settings_of_run, dev = settings.with_seeds(runs), {}
+    for number, (name, run_settings) in enumerate(settings_of_run.items(), start=1):
+        report(f"run {number} of {runs}: {run_settings.output}")
+        dev[name] = finetune(run_settings, report)
+    comparison = summary({name: RunDirectory(x.output) for name, x in settings_of_run.items()})
     folder = RunDirectory(settings.output)
-    write_json(folder.file(SUMMARY_FILE), found)
-    best = RunDirectory(folder.file(found["best_run"]))
+    write_json(folder.file(SUMMARY_FILE), comparison)
+    best = RunDirectory(folder.file(comparison["best_run"]))
     report(f"best of {runs} runs: {best}; {folder.file(SUMMARY_FILE)} compares them")
-    return best, dev[found["best_run"]]
+    return best, dev[comparison["best_run"]]

@@ -1,4 +1,4 @@
-"""A fine-tuned run as what predicts: model, tokenizer, task; records in, predictions out."""
+"""A fine-tuned run that predicts: model, tokenizer and task; records in, predictions out."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import LAYERS
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
 from albert_tf.text.tokenizer import TextTokenizer
-from albert_tf.training.distribution import compiles, device_kind
+from albert_tf.training.distribution import device_kind, uses_xla
 from albert_tf.training.metrics_logger import loss_metrics
 from albert_tf.training.train_step import Batch, compilation_log, replica_rows
 
-# Called with the number of examples that a batch has had.
+# Called after each batch with its number of examples.
 Progress = Callable[[int], Any]
 
 
 class Predictions(NamedTuple):
-    """Predictions of examples, and their losses."""
+    """Predictions for examples, and their losses."""
 
     predictions: list[Any]  # one a record
-    terms: dict[str, LossSum]  # summed over the examples; empty where nobody asks for losses
-    layers: np.ndarray | None = None  # number of layers that each example took, where it may leave early
+    terms: dict[str, LossSum]  # summed over the examples; empty without losses
+    layers: np.ndarray | None = None  # number of layers computed for each example, if it may leave early
 
 
 def lengths_to_compile(seq_length: int, xla: bool | None) -> tuple[int, ...] | None:
-    """Lengths to pad batches to where XLA compiles, one on a TPU, whose shapes are static; else None."""
+    """Lengths to which batches are padded: a few with XLA, one on a TPU (static shapes), otherwise None."""
     if device_kind(tf.distribute.get_strategy()) == "TPU":
         return (seq_length,)
-    return few_lengths(seq_length) if compiles(xla) else None
+    return few_lengths(seq_length) if uses_xla(xla) else None
 
 
 def create_predict_fn(
@@ -64,17 +64,23 @@ def create_predict_fn(
     xla: bool | None = None,
     patience: int | None = None,
 ) -> Callable[..., Predictions]:
-    """A function from examples, and what is called with their progress, to a prediction of each record.
+    """Creates `predict(examples, progress)`, which returns the `Predictions` of all records.
 
-    It traces the model no more often when it is called again. Examples of which `batch_size` at a time are
-    divided among the replicas of the current strategy are labelled where losses are to be summed up on the
-    way (`has_loss`); `xla` is that of `Execution`, and `patience` that of `predict`.
+    Calls of `predict` share one traced graph.
+
+    Args:
+      kind: the task.
+      model: the fine-tuned model.
+      batch_size: number of examples at a time, divided among the replicas of the current strategy.
+      has_loss: True to sum up the losses, too; the examples then need labels.
+      xla: see `ComputeConfig`.
+      patience: for a model with early exits, see `predict`.
     """
     objective = kind.objective() if has_loss else None
     strategy = tf.distribute.get_strategy()
     if patience is not None:
         check_patience(patience, getattr(model, "early_exit", False), xla)
-    is_compiled = compiles(xla) and patience is None
+    is_compiled = uses_xla(xla) and patience is None
     lengths = lengths_to_compile(kind.seq_length, xla) if patience is None else None
     before_batch = compilation_log("prediction") if is_compiled else None
 
@@ -106,7 +112,7 @@ def create_predict_fn(
         rows = examples.rows
         found: dict[str, np.ndarray] = {}
         sums: dict[str, LossSum] = {}
-        # Replicas want the same share of every batch.
+        # Each replica needs the same number of rows of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
         batches = task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False)
         forward_any_length = forward.get_concrete_function(batches.element_spec)
@@ -130,7 +136,7 @@ def create_predict_fn(
 
 
 def mean_loss(found: Iterable[Predictions]) -> dict[str, float]:
-    """The `loss` of all predictions together; empty where they do not tell it."""
+    """The `loss` over all predictions; empty if they have no losses."""
     terms = [predicted.terms for predicted in found if predicted.terms]
     if not terms:
         return {}
@@ -144,13 +150,13 @@ BAR_DELAY = 2.0  # seconds until a progress bar is shown
 class FinetunedModel(NamedTuple):
     """Model, tokenizer and task of a fine-tuned run."""
 
-    task: TaskSpec  # to predict for
+    task: TaskSpec  # what it predicts for
     model: Any
     tokenizer: TextTokenizer
     entries: dict[str, Any]  # of task.json
     step: int  # of the weights
-    xla: bool | None = None  # as `Execution` takes it
-    patience: int | None = None  # as `predict` takes it
+    xla: bool | None = None  # see `ComputeConfig`
+    patience: int | None = None  # see `predict`
 
     @property
     def kind(self) -> Any:
@@ -159,16 +165,19 @@ class FinetunedModel(NamedTuple):
 
     @property
     def columns(self) -> Columns | None:
-        """The columns of one's own table that task.json names; None of other tasks."""
+        """The columns of a user's table, from task.json; None for other tasks."""
         return Columns(**self.entries["columns"]) if "columns" in self.entries else None
 
-    def predicted(
+    def predict(
         self, records: Records, batch_size: int = 32, is_labelled: bool = False, level: int = logging.INFO
     ) -> Predictions:
-        """Predictions of records, in their order; a terminal shows the progress of long work.
+        """Predicts for records, in their order. On a terminal, long work shows a progress bar.
 
-        With `is_labelled` there are the losses, where predictions tell them, as well.
-        Labels that the model does not know are refused then. What is said of long texts has a level of absl.
+        Args:
+          records: of the model's task.
+          batch_size: number of examples at a time.
+          is_labelled: True to compute the losses, too; labels that the model does not know are an error.
+          level: absl's level of the log lines about long texts.
         """
         check_range("batch_size", batch_size, at_least=1)
         kind = self.kind
@@ -181,35 +190,39 @@ class FinetunedModel(NamedTuple):
             return predict(examples, bar.update)
 
 
-def run_task(entries: Mapping[str, Any], run: PathLike, asked: str | None = None) -> str:
-    """The task that a run with these entries of task.json is to predict for: its own, or one asked for.
+def run_task(entries: Mapping[str, Any], run: PathLike, requested: str | None = None) -> str:
+    """The name of the task that a run predicts for: its own, or the requested one.
 
-    A run that names none, such as one converted from Hugging Face, is of own data for its head. An InputError
-    names the run if it is not fine-tuned, or for another task.
+    If task.json names no task, as in a run converted from Hugging Face, the model's head decides.
+
+    Raises:
+      InputError: the run is not fine-tuned, or for another task.
     """
     check_task_kind(entries, run)
-    there = entries.get("task", _own_task(entries))
-    if there not in TASK_SPECS and "task" not in entries:
+    trained = entries.get("task", _task_of_head(entries))
+    if trained not in TASK_SPECS and "task" not in entries:
         remedy = f"fine-tune it first (`albert-tf finetune --init_from {os.fspath(run)} …`)"
         raise InputError(f"{os.fspath(run)} is pre-trained only: {remedy}")
-    name = str(asked or there)
-    if name != there and find_task_spec(name).trained_as != there:
-        raise InputError(f"{os.fspath(run)} is fine-tuned for {there} and not for {name}: name a run that is")
+    name = str(requested or trained)
+    if name != trained and find_task_spec(name).trained_as != trained:
+        raise InputError(
+            f"{os.fspath(run)} is fine-tuned for {trained} and not for {name}: name a run that is"
+        )
     return name
 
 
 def check_task_kind(entries: Mapping[str, Any], run: PathLike) -> None:
-    """InputError if the model in a run's task.json has no head for the task that is named there."""
+    """Raises InputError if the model that task.json names has no head for its task."""
     if {"task", "model"} <= entries.keys():
         kind, name = create_task(entries), f"{join(run, TASK_FILE)}: task"
         check_choice(name, entries["task"], TASK_SPECS)
         if TASK_SPECS[entries["task"]].kind is not type(kind):
-            what = f"does not fit model={entries['model']!r}, which is for {kind.name}"
-            raise InputError(f"{name}={entries['task']!r} {what}: correct it")
+            problem = f"does not fit model={entries['model']!r}, which is for {kind.name}"
+            raise InputError(f"{name}={entries['task']!r} {problem}: correct it")
 
 
-def _own_task(entries: Mapping[str, Any]) -> str | None:
-    """The task of own data for the head of a model; None where it has no such head."""
+def _task_of_head(entries: Mapping[str, Any]) -> str | None:
+    """The task of users' own data that has this model's head; None for other models."""
     if entries.get("model") in (None, "encoder"):
         return None
     name = create_task(entries).name
@@ -217,8 +230,8 @@ def _own_task(entries: Mapping[str, Any]) -> str | None:
     return questions if name == QuestionAnswering.name else name
 
 
-def _completed(entries: Mapping[str, Any], config: AlbertConfig) -> dict[str, Any]:
-    """Entries of task.json with what those of a model from elsewhere lack, as `pipeline` has it."""
+def _add_missing_entries(entries: Mapping[str, Any], config: AlbertConfig) -> dict[str, Any]:
+    """Entries of task.json with defaults for those that a converted model lacks."""
     length = min(SEQ_LENGTH, config.max_position_embeddings)
     labels = {"labels": [str(number) for number in range(entries.get("num_labels", 0))]}
     return {"seq_length": length, **labels, **entries}
@@ -227,21 +240,25 @@ def _completed(entries: Mapping[str, Any], config: AlbertConfig) -> dict[str, An
 def load_finetuned(
     run: PathLike,
     step: int | None = None,
-    asked: str | None = None,
+    requested: str | None = None,
     xla: bool | None = None,
     precision: str = "float32",
 ) -> FinetunedModel:
-    """A fine-tuned run, at a step; None: that which `load` takes.
+    """Loads a fine-tuned run.
 
-    `asked` is the task to predict for, where it is not the run's own: "ax" of an MNLI run.
-
+    Args:
+      run: the run directory.
+      step: training step of the checkpoint. None: as `load` chooses it.
+      requested: the task to predict for, if it is not the run's own: "ax" with an MNLI run.
+      xla: see `ComputeConfig`.
+      precision: of the computation, "float32" or "bfloat16".
     Raises:
       FileNotFoundError: there is no run, no vocabulary in it, or no such checkpoint.
       InputError: it is not fine-tuned, or for another task; a file is damaged; weights are non-finite.
     """
     run = open_run(run)
-    entries = run.task if "task" in run.task else _completed(run.task, run.config)
-    task = find_task_spec(run_task(run.task, run, asked))
+    entries = run.task if "task" in run.task else _add_missing_entries(run.task, run.config)
+    task = find_task_spec(run_task(run.task, run, requested))
     step = run.default_step() if step is None else step
     return FinetunedModel(task, *load_with_tokenizer(run, step, precision), entries, step or 0, xla)
 
@@ -249,7 +266,7 @@ def load_finetuned(
 def load_with_tokenizer(
     run: RunDirectory, step: int | None = None, precision: str = "float32"
 ) -> tuple[Any, TextTokenizer]:
-    """The model of a run, whose weights are finite, and its tokenizer; arguments and errors as above."""
+    """Loads the model of a run and its tokenizer. See `load_finetuned`; weights must be finite."""
     tokenizer = run.load_tokenizer()
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)

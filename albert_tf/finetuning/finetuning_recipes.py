@@ -1,4 +1,4 @@
-"""Hyper-parameters of fine-tuning by task, of evaluations, and of what a teacher's answers count."""
+"""Hyper-parameters: fine-tuning by task, evaluations, and the weights of a teacher's answers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from albert_tf.recipes import LongTexts, check_fields
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Softened:
-    """Temperature and weights of a teacher's answers; an InputError names a number that is impossible."""
+class _TeacherWeights:
+    """Temperature and weights of a teacher's answers; an impossible number raises an InputError."""
 
     temperature: float = 2.0
     soft_weight: float
@@ -28,16 +28,16 @@ class _Softened:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SoftTargets(_Softened):
+class SoftTargets(_TeacherWeights):
     """Weights of the losses of pre-training with a teacher; a loss whose weight is 0 is not computed.
 
     Args:
-      temperature: what both networks' logits are divided by for the soft targets, T.
-      soft_weight: of the divergence from the teacher's soft targets.
-      mlm_weight: of the masked tokens' own loss.
-      cosine_weight: of the cosine distance of the last hidden states; 0 where their widths differ.
+      temperature: T; the logits of both networks are divided by it for the soft targets.
+      soft_weight: weight of the divergence from the teacher's soft targets.
+      mlm_weight: weight of the loss of the masked tokens.
+      cosine_weight: weight of the cosine distance of the last hidden states; 0 if their widths differ.
 
-    Source: Sanh et al. 2019, DistilBERT; the values from the code of its authors.
+    Source: Sanh et al. 2019, DistilBERT; the values are from the code of its authors.
     """
 
     soft_weight: float = 5.0
@@ -51,20 +51,20 @@ class SoftTargets(_Softened):
 
     @property
     def needs_masks(self) -> bool:
-        """True if a loss is of masked tokens."""
+        """True if a loss needs masked tokens."""
         return bool(self.soft_weight or self.mlm_weight)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SoftLabels(_Softened):
+class SoftLabels(_TeacherWeights):
     """Weights of the losses of fine-tuning with a teacher.
 
     Args:
-      temperature: what both networks' logits are divided by for the soft labels, T.
-      soft_weight: of the divergence from the teacher's soft labels.
-      label_weight: of the labels' own loss.
+      temperature: T; the logits of both networks are divided by it for the soft labels.
+      soft_weight: weight of the divergence from the teacher's soft labels.
+      label_weight: weight of the loss of the labels.
 
-    Source: Sanh et al. 2019, DistilBERT, §4; the values from the code of its authors.
+    Source: Sanh et al. 2019, DistilBERT, §4; the values are from the code of its authors.
     """
 
     soft_weight: float = 0.5
@@ -75,42 +75,43 @@ class SoftLabels(_Softened):
         check_range("soft_weight", self.soft_weight, above=0)
 
 
-BALANCED = "balanced"  # of class_weight
+BALANCED = "balanced"  # a value of class_weight
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinetuningRecipe:
-    """Everything but the network's shape that decides how a model is fine-tuned, by AdamW.
+    """Hyper-parameters of fine-tuning with AdamW: everything but the network's shape.
 
     Args:
-      learning_rate: rate that the warm-up climbs to, and that then falls to 0 along a line.
-      batch_size: examples an update, over all devices.
+      learning_rate: highest rate: the warm-up climbs to it, then it falls linearly to 0.
+      batch_size: examples in a step, over all devices.
       steps: updates; if not given, the number that the epochs need.
-      epochs: times to go over the examples; not needed where steps are given.
-      warmup_steps: updates of linear warm-up; if not given, a tenth of the steps.
+      epochs: passes over the examples; not needed if steps are given.
+      warmup_steps: steps of linear warm-up; if not given, a tenth of the steps.
       seq_length: longest sequence in tokens, S.
-      dropout: of hidden states and attention.
-      classifier_dropout: before the classifier.
-      pooling: what classifiers read, the pooled output (first) or the mean of the tokens' states,
-        which no other format has: such a run cannot be converted.
-      long: what is read of single texts that are longer: their beginning (truncate), the first quarter of an
+      dropout: dropout rate of hidden states and attention.
+      classifier_dropout: dropout rate before the classifier.
+      pooling: input of the classifier: the pooled output (first) or the mean of the tokens' states, which no
+        other format has: such a run cannot be converted.
+      long: how to read single texts that are longer: only their beginning (truncate), the first quarter of an
         input and their end (head_tail), or all of them in windows, doc_stride tokens from one to the next.
-      window_pooling: the logits of a text that is read in windows: the mean of theirs, or the maximum (max).
-      early_exit: train a classifier after each layer, so that texts may leave early.
-      exit_threshold: of a regression with early_exit: numbers of two layers that differ by less agree; if not
-        given, a tenth of the standard deviation of what is to be learnt.
+      window_pooling: logits of a text in windows: the mean over its windows, or the maximum (max).
+      early_exit: train a classifier after each layer, so that easy texts need not pass all layers.
+      exit_threshold: for regression with early_exit: two layers agree if their numbers differ by less; if not
+        given, a tenth of the standard deviation of the scores to learn.
       class_weight: weights of the labels in the loss: balanced (n / (K · n_k) of K labels), or by label, on
-        the command line as JSON; of multi_label those of texts with the label (balanced: (n - n_k) / n_k).
-      label_smoothing: share of a label that is spread evenly over all, in the loss.
-      weight_decay: of all but LayerNorms and biases.
+        the command line as JSON; for multi_label the weights of texts with the label (balanced:
+        (n - n_k) / n_k).
+      label_smoothing: share of each label that the loss spreads evenly over all labels.
+      weight_decay: decay of all weights but LayerNorms and biases.
       beta_1: decay rate of the gradient's running mean.
       beta_2: decay rate of the squared gradient's running mean.
-      epsilon: the optimizer's.
-      bias_correction: the optimizer's, which Google's code leaves out, so that its first hundreds of updates
-        are several times as large.
-      clip_norm: largest global norm of the gradients; None leaves them as they are.
+      epsilon: epsilon of AdamW.
+      bias_correction: correct the bias of AdamW's running means; Google's code does not, so that its first
+        hundreds of steps are several times as large.
+      clip_norm: largest global norm of the gradients; None: no clipping.
 
-    Source: of the defaults google-research/albert, optimization.py.
+    Source: the defaults are from google-research/albert, optimization.py.
     """
 
     learning_rate: float
@@ -138,7 +139,7 @@ class FinetuningRecipe:
     clip_norm: float | None = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "class_weight", _label_weights(self.class_weight))
+        object.__setattr__(self, "class_weight", _parse_class_weight(self.class_weight))
         check_fields(self)
         if (self.steps is None) == (self.epochs is None):
             raise InputError(f"steps={self.steps} and epochs={self.epochs}: give one of them, not both")
@@ -151,7 +152,7 @@ class FinetuningRecipe:
     def replace(self, **changes: Any) -> FinetuningRecipe:
         """A new recipe with some fields changed.
 
-        Steps take the place of epochs, and these of steps; the warm-up is then a tenth, unless it is given.
+        New steps replace epochs, and new epochs replace steps; the warm-up is then a tenth, unless given.
         """
         for name, other in (("steps", "epochs"), ("epochs", "steps")):
             if changes.get(name) is not None:
@@ -159,17 +160,17 @@ class FinetuningRecipe:
         return dataclasses.replace(self, **changes)
 
     def in_steps(self, examples: int) -> FinetuningRecipe:
-        """The same for at least one example, with numbers for the steps and those of the warm-up."""
+        """The same recipe with numbers for `steps` and `warmup_steps`, given the number of examples (≥ 1)."""
         steps = self.steps or max(1, round((self.epochs or 0) * examples / self.batch_size))
         warmup_steps = round(steps / 10) if self.warmup_steps is None else self.warmup_steps
         return self.replace(steps=steps, warmup_steps=warmup_steps)
 
     def long_texts(self, doc_stride: int = LongTexts.doc_stride) -> LongTexts:
-        """The settings of long texts."""
+        """The settings that say how to read long texts."""
         return LongTexts(long=self.long, window_pooling=self.window_pooling, doc_stride=doc_stride)
 
-    def network(self, config: AlbertConfig) -> AlbertConfig:
-        """The network with the recipe's dropouts."""
+    def apply_dropout(self, config: AlbertConfig) -> AlbertConfig:
+        """The config of a network with the recipe's dropout rates."""
         return config.replace(
             hidden_dropout_prob=self.dropout,
             attention_probs_dropout_prob=self.dropout,
@@ -177,28 +178,30 @@ class FinetuningRecipe:
         )
 
 
-def _label_weights(asked: Any) -> str | dict[str, float] | None:
-    """Weights by label, of JSON or a mapping; "balanced" and None are as they are."""
-    if asked in (None, BALANCED):
-        return asked
+def _parse_class_weight(class_weight: Any) -> str | dict[str, float] | None:
+    """Weights by label from JSON or a mapping; returns "balanced" and None unchanged."""
+    if class_weight in (None, BALANCED):
+        return class_weight
     try:
-        found = dict(json.loads(asked) if isinstance(asked, str) else asked)
+        weights = dict(json.loads(class_weight) if isinstance(class_weight, str) else class_weight)
     except (TypeError, ValueError):
-        raise InputError(f"class_weight={asked!r} is neither {BALANCED} nor weights by label") from None
-    for label, weight in found.items():
+        raise InputError(
+            f"class_weight={class_weight!r} is neither {BALANCED} nor weights by label"
+        ) from None
+    for label, weight in weights.items():
         check_type(f"class_weight[{label!r}]", "float", weight)
         check_range(f"class_weight[{label!r}]", weight, at_least=0, below=math.inf)
-    return {str(label): float(weight) for label, weight in found.items()}
+    return {str(label): float(weight) for label, weight in weights.items()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
-    """Settings of the evaluations of a run while it trains, and of its best step.
+    """Settings of the evaluations during training, and of the choice of the best step.
 
     Args:
-      eval_share: share of `train` that is held out where no other data is named.
-      best_by: metric (any that is reported) whose highest value tells the best step, also to early_stop; of
-        loss, ece, rmse and mae it is the lowest; not given, that of the task.
+      eval_share: share of `train` that is held out if no other data is named.
+      best_by: metric (any that is reported) that chooses the best step, also for early_stop: the highest
+        value is best, of loss, ece, rmse and mae the lowest; if not given, the metric of the task.
     """
 
     eval_share: float = 0.1
@@ -209,7 +212,7 @@ class EvaluationSettings:
         check_range("eval_share", self.eval_share, above=0, below=1)
 
 
-_COLUMNS = ("learning_rate", "batch_size", "dropout", "steps", "warmup_steps", "seq_length")
+_PAPER_FIELDS = ("learning_rate", "batch_size", "dropout", "steps", "warmup_steps", "seq_length")
 
 # Lan et al. 2020, A.4; the classifier's dropout is 0.1 throughout.
 _PAPER = {
@@ -227,16 +230,16 @@ _PAPER = {
     "race": (2e-5, 32, 0.1, 12000, 1000, 512),
 }
 
-# Devlin et al. 2019, A.3, has these rates and batches, with up to four epochs; small sets want more of
-# them (Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning").
-_OWN = FinetuningRecipe(learning_rate=3e-5, batch_size=16, epochs=5.0, seq_length=256)
+# Devlin et al. 2019, A.3, has these rates and batches, with up to four epochs; small data sets need more
+# epochs (Zhang et al. 2021, "Revisiting few-sample BERT fine-tuning").
+_OWN_DATA = FinetuningRecipe(learning_rate=3e-5, batch_size=16, epochs=5.0, seq_length=256)
 
 # By task.
 FINETUNING_RECIPES: dict[str, FinetuningRecipe] = {
     **{
-        name: FinetuningRecipe(**dict(zip(_COLUMNS, row, strict=True)))  # type: ignore[arg-type]
+        name: FinetuningRecipe(**dict(zip(_PAPER_FIELDS, row, strict=True)))  # type: ignore[arg-type]
         for name, row in _PAPER.items()
     },
-    **dict.fromkeys(("classification", "multi_label", "regression", "tagging"), _OWN),
-    "multiple_choice": _OWN.replace(seq_length=512),
+    **dict.fromkeys(("classification", "multi_label", "regression", "tagging"), _OWN_DATA),
+    "multiple_choice": _OWN_DATA.replace(seq_length=512),
 }

@@ -1,4 +1,4 @@
-"""Settings of fine-tuning, and the start, hyper-parameters and task.json of a run that follow from them."""
+"""Settings of fine-tuning; they decide the start, the hyper-parameters and task.json of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from albert_tf.recipes import LongTexts, QuestionSettings
 from albert_tf.runs.run_directory import BEST_KEY, CHOSEN, SEED_PREFIX, TASK_FILE, RunDirectory
 from albert_tf.tasks.classification import Classification, TextTask, takes_pairs
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import scores
+from albert_tf.tasks.examples import regression_labels
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.multi_label import THRESHOLD, MultiLabel
 from albert_tf.tasks.regression import Regression
@@ -33,56 +33,55 @@ from albert_tf.text.tokenizer_config import resolve_settings
 from albert_tf.training.compute_settings import LoopSettings
 from albert_tf.training.run_settings import RunSettings
 
-FROZEN_ENCODER = "encoder"  # what can be frozen
-AUTO_THRESHOLD = "auto"  # the threshold that is best on what is held out
+FROZEN_ENCODER = "encoder"  # a value of `freeze`
+AUTO_THRESHOLD = "auto"  # a value of `threshold`: the best one on the evaluation data
 
-# Kinds of tasks whose losses have weights of labels, and labels that can be smoothed.
-_WEIGHTED, _SMOOTHED = (Classification, Tagging, MultiLabel), (Classification, Tagging)
+_TASKS_WITH_CLASS_WEIGHT = (Classification, Tagging, MultiLabel)
+_TASKS_WITH_LABEL_SMOOTHING = (Classification, Tagging)
 
-# Updates between two evaluations at most, where an epoch has more.
-_LONGEST = 1000
+# Most steps between two evaluations, however long an epoch is.
+_MAX_EVAL_INTERVAL = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finetuning(RunSettings):
-    """Settings of a fine-tuning run, besides those of every run.
+    """Settings of a fine-tuning run; `RunSettings` has the settings of every run.
 
     Args:
       task: a name in TASK_SPECS.
-      data: folder of a task whose original files are in one.
-      train: files of any other task, or globs.
-      eval: files or globs to evaluate on; None holds a share of `train` out.
-      columns: of one's own table.
-      sample_weight: weights in the loss of the rows of such a table, which has no column `id`.
-      config: the network, where its weights are random.
-      vocabulary: SentencePiece model, where what the weights are from has none.
-      tokenizer: `lowercase` and `strip_accents`, where neither what the weights are from nor the vocabulary
-        says.
-      recipe: what differs from the task's hyper-parameters, by the fields of FinetuningRecipe.
-      questions: what differs from QuestionSettings, of a task with contexts; `doc_stride` also of
+      data: folder with the original files of a task that has one (GLUE, RACE).
+      train: files or globs to train on, for any other task.
+      eval: files or globs to evaluate on; None: a share of `train` is held out.
+      columns: names of the columns of your own table.
+      sample_weight: weight in the loss of each row of your own table, which must not have a column `id`.
+      config: the network, to start from random weights.
+      vocabulary: SentencePiece model, if `init_from` has none.
+      tokenizer: `lowercase` and `strip_accents`, if neither `init_from` nor the vocabulary defines them.
+      recipe: changes of the task's hyper-parameters, by the fields of FinetuningRecipe.
+      questions: changes of the default QuestionSettings, for a task with contexts; `doc_stride` also for
         texts in windows.
-      evaluation: what differs from EvaluationSettings, by its fields.
-      threshold: probability from which on a text has a label of the task multi_label (None: 0.5), or the
-        second of two labels (None: where it is the likelier); "auto" takes that by which the best step has
-        the best metric on what it is evaluated on, also of a run that is done.
-      words: of plain text that the run will tag: "spaces" stand between its words, or "punctuation" marks are
-        words by themselves, too, as in tagged corpora; None: punctuation, or what a run that is there has.
-      freeze: "encoder" trains the head alone; None: everything.
-      num_hidden_layers: of the network, fewer than `init_from` has: those that are shared are applied so many
-        times, of others as many are taken, spread evenly over its depth; None: all.
-      loop: what differs from evaluating and saving once an epoch, or every 1,000 updates where it is longer;
-        by the fields of LoopSettings.
+      evaluation: changes of the default EvaluationSettings, by its fields.
+      threshold: for multi_label, probability from which on a text has a label (None: 0.5); for two labels,
+        probability from which on a text has the second (None: if it is the likelier). "auto" chooses the
+        threshold with the best value of the metric that chooses the best step, also for a finished run.
+      words: for plain text to tag: "spaces" separate words, or "punctuation" marks are words, too, as in
+        tagged corpora; None: the value of the existing run, else "punctuation".
+      freeze: "encoder" trains only the head; None: everything.
+      num_hidden_layers: number of layers, fewer than `init_from` has. A shared layer is applied this many
+        times; of separate layers this many are taken, spread evenly over the depth. None: all layers.
+      loop: changes of the defaults, by the fields of LoopSettings: evaluate and save once an epoch, and at
+        least every 1,000 steps.
     Raises:
-      InputError: a setting is impossible, or one too many or missing.
+      InputError: a setting is impossible, missing, or of no use to the task.
     """
 
-    # The content of the data is compared by itself.
+    # `prepare_run` compares the content of the data.
     CHANGEABLE: ClassVar[Collection[str]] = (
         *(*RunSettings.CHANGEABLE, "epochs", "data", "train", "eval"),
         *("examples", "data_sha256", "eval_examples", "eval_sha256"),
     )
 
-    learns_exits: ClassVar[bool] = True  # False if the last layer alone can be trained
+    learns_exits: ClassVar[bool] = True  # False if early_exit is impossible
 
     task: str
     data: PathLike | None = None
@@ -104,7 +103,7 @@ class Finetuning(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_task(self.entry)
+        self._check_task(self.task_spec)
         if self.freeze not in (None, FROZEN_ENCODER):
             raise InputError(f"freeze={self.freeze!r} must be {FROZEN_ENCODER!r}, or nothing")
         self._check_start()
@@ -118,21 +117,21 @@ class Finetuning(RunSettings):
             check_choice("threshold", self.threshold, [AUTO_THRESHOLD])
         elif self.threshold is not None:
             check_range("threshold", self.threshold, above=0, below=1)
-        if (best_by := self.evaluated_by.best_by) is not None:
-            check_choice("best_by", best_by, self.entry.reported)
+        if (best_by := self.evaluation_settings.best_by) is not None:
+            check_choice("best_by", best_by, self.task_spec.best_by_choices)
         if self.eval is not None and "eval_share" in self.evaluation:
             raise InputError("eval and eval_share: each says what is evaluated on, name one of them")
         _ = self.hyper_parameters(self.config), self.loop_settings(1), QuestionSettings(**self.questions)
 
     def _check_start(self) -> None:
-        """InputError unless it is clear where the weights begin."""
+        """Raises InputError unless the settings say where the first weights come from."""
         if (self.init_from is None) == (self.config is None):
             raise InputError("give one of `init_from`, to start from weights, and `config`, for random ones")
         if self.config is not None and self.vocabulary is None:
             raise InputError("config: random weights need a vocabulary: name it by --vocabulary")
 
     def _check_task(self, task: TaskSpec) -> None:
-        """InputError if a setting is missing for the task, or of no use to it."""
+        """Raises InputError if the task needs a missing setting, or has no use for a given one."""
         kind, is_folder = task.kind, task.format.is_folder
         is_text = issubclass(kind, TextTask)
         has_columns, long = is_text and not is_folder, self.recipe.get("long", LongTexts.long)
@@ -140,17 +139,17 @@ class Finetuning(RunSettings):
         if has_exits and not self.learns_exits:
             raise InputError("early_exit: a student learns the teacher's last layer alone: leave it out")
         questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
-        names_of_questions = ", ".join(sorted(questions))
+        question_names = ", ".join(sorted(questions))
         values: dict[str, Any] = {**vars(self), **self.recipe, **self.evaluation}
         values["text and label"] = self.columns and self.columns.label
-        values["early_exit"], values[names_of_questions] = has_exits or None, questions or None
-        # True if the task needs a value, else it has no use for one.
+        values["early_exit"], values[question_names] = has_exits or None, questions or None
+        # True: the task needs a value. False: it has no use for one.
         needed = {"data": is_folder, "train": not is_folder, "text and label": has_columns}
-        # True if the task has a use for a value.
+        # True: the task can use a value.
         optional = {
             **dict.fromkeys(("eval", "eval_share"), not is_folder),
-            "class_weight": issubclass(kind, _WEIGHTED),
-            "label_smoothing": issubclass(kind, _SMOOTHED),
+            "class_weight": issubclass(kind, _TASKS_WITH_CLASS_WEIGHT),
+            "label_smoothing": issubclass(kind, _TASKS_WITH_LABEL_SMOOTHING),
             "sample_weight": has_columns,
             "threshold": kind in (MultiLabel, Classification),
             "words": kind is Tagging,
@@ -158,7 +157,7 @@ class Finetuning(RunSettings):
             "early_exit": kind.has_exits,
             "exit_threshold": kind is Regression and has_exits,
             **dict.fromkeys(("long", "window_pooling"), is_text),
-            names_of_questions: kind.has_windows,
+            question_names: kind.has_windows,
         }
         for name, is_needed in needed.items():
             if is_needed and values[name] is None:
@@ -171,7 +170,7 @@ class Finetuning(RunSettings):
             self._check_long(long)
 
     def _check_long(self, long: str) -> None:
-        """InputError if settings of texts contradict what is read of long ones."""
+        """Raises InputError if other settings contradict the way to read long texts."""
         columns = self.columns and self.columns._asdict()
         if long != LongTexts.long and takes_pairs({"task": self.task, "columns": columns}):
             raise InputError(f"long={long!r}: pairs of texts are truncated, leave it out")
@@ -181,23 +180,23 @@ class Finetuning(RunSettings):
             raise InputError(f"window_pooling: of no use to long={long!r}, leave it out or name {WINDOWS}")
 
     @property
-    def entry(self) -> TaskSpec:
-        """The entry of the task in the table of all; an InputError where it is not one to train for."""
+    def task_spec(self) -> TaskSpec:
+        """The entry of the task in TASK_SPECS; raises InputError if the task has no training data."""
         task = find_task_spec(self.task)
         if task.trained_as:
             raise InputError(f"task={self.task!r} has no training data: use a run of {task.trained_as}")
         return task
 
     @property
-    def evaluated_by(self) -> EvaluationSettings:
-        """The share that is held out, and the metric of the best step."""
+    def evaluation_settings(self) -> EvaluationSettings:
+        """The share to hold out, and the metric that chooses the best step."""
         return EvaluationSettings(**self.evaluation)
 
     def hyper_parameters(self, network: AlbertConfig | None = None) -> FinetuningRecipe:
-        """The task's, with what is asked for; sequences are at most as long as a network has positions.
+        """The task's hyper-parameters with the changes in `recipe`, at the lengths that the network can read.
 
         Raises:
-          InputError: a length is asked for that the network has not.
+          InputError: `recipe` has a longer seq_length than the network has positions.
         """
         recipe = FINETUNING_RECIPES[self.task].replace(**self.recipe)
         longest = recipe.seq_length if network is None else network.max_position_embeddings
@@ -205,21 +204,21 @@ class Finetuning(RunSettings):
             raise InputError(f"seq_length={recipe.seq_length} is more than the network's {longest} positions")
         return recipe.replace(seq_length=min(recipe.seq_length, longest))
 
-    def loop_settings(self, epoch: int) -> LoopSettings:
-        """Settings of the loop, given the updates of an epoch."""
-        every = min(epoch, _LONGEST)
+    def loop_settings(self, epoch_steps: int) -> LoopSettings:
+        """Settings of the training loop, given the number of steps in an epoch."""
+        every = min(epoch_steps, _MAX_EVAL_INTERVAL)
         defaults = {"log_every": min(every, 100), "eval_every": every, "checkpoint_every": every}
         return LoopSettings(**{**defaults, **self.loop})
 
     def unlabelled_records(self) -> Records:
-        """Records that a teacher alone labels."""
+        """Records that only a teacher labels."""
         return ()
 
     def output_run(self) -> RunDirectory:
-        """The run directory `output`, whether or not it is there.
+        """The run directory `output`, whether or not it exists.
 
         Raises:
-          InputError: there is a run that fine-tuning has not made: it cannot go on there.
+          InputError: `output` is a run that was not fine-tuned, so that fine-tuning cannot resume it.
         """
         run = RunDirectory(self.output, "output")
         if exists(run.file(TASK_FILE)) and not (run.is_begun and BEST_KEY in run.task):
@@ -227,26 +226,27 @@ class Finetuning(RunSettings):
         return run
 
     def with_seeds(self, runs: int) -> dict[str, Finetuning]:
-        """The settings of several runs, from this seed on, by their folders in `output`, `seed-<n>`.
+        """The settings of several runs with consecutive seeds, by the names of their folders, `seed-<n>`.
 
         Raises:
-          InputError: a seed is too large, `output` is a run itself, or a folder is not of fine-tuning.
+          InputError: a seed is too large, `output` is itself a run, or a folder has a run that was not
+            fine-tuned.
         """
         check_range("runs", runs, at_least=1)
         folder = RunDirectory(self.output, "output")
         if exists(folder.file(TASK_FILE)):
             raise InputError(f"{folder} is a single run: name another --output for several")
-        each = {}
+        settings = {}
         for seed in range(self.seed, self.seed + runs):
             name = f"{SEED_PREFIX}{seed}"
-            each[name] = dataclasses.replace(self, seed=seed, output=folder.file(name))
-            each[name].output_run()
-        return each
+            settings[name] = dataclasses.replace(self, seed=seed, output=folder.file(name))
+            settings[name].output_run()
+        return settings
 
     @contextlib.contextmanager
     def open_start(self, run: RunDirectory) -> Iterator[InitFrom]:
-        """The network, the vocabulary and the first weights, which are there as long as the block runs."""
-        # What a run has begun with may be gone by then.
+        """The network, the vocabulary and the first weights, which exist as long as the block runs."""
+        # A resumed run does not need `init_from`, which may no longer exist.
         origin = run.path if run.is_begun and run.steps() else self.init_from
         if origin is None:
             assert self.config is not None
@@ -257,34 +257,34 @@ class Finetuning(RunSettings):
             return
         with open_init_from(origin, self.vocabulary, self.tokenizer) as start:
             config, layers = start.config, self.num_hidden_layers
-            if self.config is not None:  # which is compared with that of the run
+            if self.config is not None:  # to compare it with the config of the run
                 config = self.config.replace(vocab_size=config.vocab_size)
             if layers is not None:
-                if origin is self.init_from:  # else compared with that of the run, too
+                if origin is self.init_from:  # else it is compared with the config of the run, too
                     most, remedy = config.num_hidden_layers, f"{origin} has no more layers"
                     check_range("num_hidden_layers", layers, at_most=most, remedy=remedy)
                 config = config.replace(num_hidden_layers=layers)
             yield start._replace(config=config)
 
     def chooses_threshold(self, run: RunDirectory) -> bool:
-        """True if a threshold is chosen at the end: it is asked for, or a former call has chosen one."""
+        """True if the run chooses a threshold at its end: `threshold` is "auto", or an earlier call chose."""
         return self.threshold == AUTO_THRESHOLD or (self.threshold is None and CHOSEN in run.recipe)
 
     def complete_recipe(self, recipe: FinetuningRecipe, train: Records) -> FinetuningRecipe:
-        """Hyper-parameters with the ones that the records to train on decide, unless they are set."""
-        if recipe.early_exit and self.entry.kind is Regression and recipe.exit_threshold is None:
-            return recipe.replace(exit_threshold=float(np.std(scores(train)) / 10))
+        """The recipe with an exit_threshold from the records to train on, if it needs one and has none."""
+        if recipe.early_exit and self.task_spec.kind is Regression and recipe.exit_threshold is None:
+            return recipe.replace(exit_threshold=float(np.std(regression_labels(train)) / 10))
         return recipe
 
-    def task_entries(self, recipe: FinetuningRecipe, labelled: Records, run: RunDirectory) -> dict[str, Any]:
-        """The entries of task.json of a model that learns these records.
+    def task_entries(self, recipe: FinetuningRecipe, records: Records, run: RunDirectory) -> dict[str, Any]:
+        """The entries of task.json of a model that learns these labelled records.
 
         Raises:
-          InputError: a record lacks its label, or `best_by` is of two labels and there are others.
+          InputError: a record has no label, or `best_by` is only for two labels and there are more.
         """
-        kind, questions = self.entry.kind, QuestionSettings(**self.questions)
+        kind, questions = self.task_spec.kind, QuestionSettings(**self.questions)
         others = recipe.long_texts(questions.doc_stride).entries()
-        if (best_by := self.evaluated_by.best_by) is not None:
+        if (best_by := self.evaluation_settings.best_by) is not None:
             others[BEST_KEY] = f"eval_{best_by}"
         if recipe.pooling != FIRST:  # the default of the models, which task.json leaves out
             others["pooling"] = recipe.pooling
@@ -293,56 +293,54 @@ class Finetuning(RunSettings):
             if kind is Regression:
                 others["exit_threshold"] = recipe.exit_threshold
         if kind is Tagging:
-            there = run.task if run.is_begun else {}
-            others["words"] = self.words or there.get("words", PUNCTUATION_WORDS)
-        # One that is chosen at the end is not that of the evaluations before.
+            stored = run.task if run.is_begun else {}
+            others["words"] = self.words or stored.get("words", PUNCTUATION_WORDS)
+        # Evaluations during training do not use the threshold that is chosen at the end.
         threshold = THRESHOLD if self.chooses_threshold(run) else self.threshold
         assert not isinstance(threshold, str)
         settings = recipe.seq_length, self.columns, questions, threshold
-        entries = task_entries(self.task, labelled, *settings, **others)
+        entries = task_entries(self.task, records, *settings, **others)
         if best_by == "auc" and len(entries.get("labels", "01")) != 2:
             raise InputError(f"best_by='auc' is of two labels, and there are {len(entries['labels'])}")
         return entries
 
     def in_steps(self, recipe: FinetuningRecipe, examples: int, run: RunDirectory) -> FinetuningRecipe:
-        """Hyper-parameters with numbers of updates; a run that is begun keeps its warm-up.
+        """The recipe with numbers of steps; an existing run keeps its warm-up.
 
         Raises:
-          InputError: that is longer than the steps.
+          InputError: the warm-up is longer than the run.
         """
         recipe = recipe.in_steps(examples)
-        there = run.recipe.get("warmup_steps")
-        if there is None or "warmup_steps" in self.recipe:
+        warmup_steps = run.recipe.get("warmup_steps")
+        if warmup_steps is None or "warmup_steps" in self.recipe:
             return recipe
         assert recipe.steps is not None
-        if recipe.steps < there:
-            asked = self.run_length(recipe.steps)
-            raise InputError(
-                f"{run} has warmup_steps={there}, more than {asked}: give more, or another --output"
-            )
-        return recipe.replace(warmup_steps=there)
+        if recipe.steps < warmup_steps:
+            problem = f"{run} has warmup_steps={warmup_steps}, more than {self.run_length(recipe.steps)}"
+            raise InputError(f"{problem}: give more, or another --output")
+        return recipe.replace(warmup_steps=warmup_steps)
 
     def run_length(self, steps: int | None) -> str:
-        """The length of a run as it is asked for."""
+        """The flag that sets the length of the run and its value, for messages."""
         epochs = self.hyper_parameters(self.config).epochs
         return f"--steps {steps}" if epochs is None else f"--epochs {epochs:g} ({steps} updates)"
 
-    def check_begun(self, run: RunDirectory, asked: Mapping[str, Any]) -> None:
-        """InputError, with what differs, unless a run was begun with these entries of its JSON files."""
+    def check_resumable(self, run: RunDirectory, entries: Mapping[str, Any]) -> None:
+        """Raises InputError, with the differences, unless the run has these entries in its JSON files."""
         but = list[str]()
-        if self.chooses_threshold(run):  # which also a run can that had the default until now
-            asked = {**asked, "threshold": AUTO_THRESHOLD}
+        if self.chooses_threshold(run):  # a run with the default threshold may choose one later
+            entries = {**entries, "threshold": AUTO_THRESHOLD}
             is_free = CHOSEN in run.recipe or run.task.get("threshold", THRESHOLD) == THRESHOLD
             but = ["threshold"] if is_free else []
-        self.check_same(run, asked, {}, but)
+        self.check_same(run, entries, {}, but)
 
-    def record(self, run: RunDirectory) -> dict[str, Any]:
-        """The entries of recipe.json besides hyper-parameters and data."""
-        given = {"data": self.data, "train": self.train, "eval": self.eval}
-        paths = {name: None if value is None else path_list(value) for name, value in given.items()}
+    def recipe_entries(self, run: RunDirectory) -> dict[str, Any]:
+        """The entries of recipe.json, without hyper-parameters and the digests of the data."""
+        sources = {"data": self.data, "train": self.train, "eval": self.eval}
+        paths = {name: None if value is None else path_list(value) for name, value in sources.items()}
         return {
             **{name: value[0] if value and len(value) == 1 else value for name, value in paths.items()},
             **self.run_record(run),
             "freeze": self.freeze,
-            "eval_share": self.evaluated_by.eval_share,
+            "eval_share": self.evaluation_settings.eval_share,
         }

@@ -1,4 +1,4 @@
-"""Files of predictions for files of data: `predict`."""
+"""Predictions of a fine-tuned run, written to files: `predict`, and `submit` for GLUE."""
 
 from __future__ import annotations
 
@@ -45,35 +45,35 @@ def predict(
     patience: int | None = None,
     precision: str = "float32",
 ) -> list[Path]:
-    """Writes what a fine-tuned run predicts for a file or a folder of its task.
+    """Writes the predictions of a fine-tuned run for a file or a folder of its task.
 
     Args:
-      run: its directory.
-      source: a file with or without labels, several files or globs, whose predictions are one file, or the
-        folder of a task whose original files are in one.
-      output: where a single file of predictions goes if this name has an ending, which is then its format
-        (of tables .csv, .tsv, .jsonl or .parquet, or .gz of them); else the folder of all. A stream gets a
-        single file, in the format of `source`.
-      task: another one that the run predicts for, "ax" of an MNLI run.
-      columns: of one's own table; None: those that the run was trained with.
-      prediction_column: name of the column to add; None: "prediction".
-      score_column: name of the other; None: "score".
-      probabilities: True for a further column for each label, `probability_<label>`; of classification and
-        multi_label, as `top_k`.
-      top_k: number of labels, which stand for the prediction, what is decided before the likeliest others,
-        and their probabilities for the score.
-      step: of the checkpoint; None: that which `load` takes.
-      batch_size: examples at a time; it decides about memory and speed.
-      xla: as `Execution` takes it.
-      patience: of a run with early_exit: an example leaves the network as soon as so many layers in a row
-        agree with the one before; None: all layers.
-      precision: of the computation, "float32" or "bfloat16".
+      run: the run directory.
+      source: a file with or without labels, several files or globs, whose predictions go to one file, or the
+        folder with the original files of a task that has one (GLUE, RACE).
+      output: a file, if the name has an ending, which decides the format (tables: .csv, .tsv, .jsonl or
+        .parquet, or .gz of them); else a folder for all files. A stream gets a single file, in the format of
+        `source`.
+      task: another task that the run can predict for: "ax" for an MNLI run.
+      columns: columns of your own table; None: the columns of the training data.
+      prediction_column: name of the column to add with the prediction; None: "prediction".
+      score_column: name of the column to add with the score; None: "score".
+      probabilities: add a column for each label, `probability_<label>`. Only for classification and
+        multi_label, as is `top_k`.
+      top_k: write this many labels in place of the prediction, and their probabilities in place of the score:
+        first the predicted label, then the likeliest others.
+      step: step of the checkpoint; None: the best one.
+      batch_size: examples at a time; it affects only memory and speed.
+      xla: compile with XLA; None: only on GPUs.
+      patience: for a run with early_exit: an example leaves the network as soon as this many layers in a row
+        agree with the layer before; None: all layers.
+      precision: precision of the computation, "float32" or "bfloat16".
     Returns:
-      The files.
+      The paths of the files.
     Raises:
-      OSError: the run or the source is missing, or there is something in the folder.
-      InputError: the run is not fine-tuned, the source is not of its task, or what is predicted cannot be
-        added to it or written under such a name.
+      OSError: the run or the source is missing, or the output folder is not empty.
+      InputError: the run is not fine-tuned, the source does not fit its task, or the predictions cannot be
+        added to it or written under this name.
     """
     if top_k is not None:
         check_range("top_k", top_k, at_least=1)
@@ -82,24 +82,23 @@ def predict(
     sources = distinct_paths(source)
     if form.file is not None and Path(form.file).resolve() in [Path(path).resolve() for path in sources]:
         raise InputError(f"{form.file} is what is predicted for: name another `output`")
-    trained = load_finetuned(run, step, task, xla, precision)._replace(patience=patience)
-    files = predict_files(trained, sources, columns, batch_size, form)
-    return write_predictions(output, files)
+    model = load_finetuned(run, step, task, xla, precision)._replace(patience=patience)
+    return write_predictions(output, predict_files(model, sources, columns, batch_size, form))
 
 
 def predict_files(
-    trained: FinetunedModel,
+    model: FinetunedModel,
     source: Paths,
     columns: Columns | None = None,
     batch_size: int = 32,
     form: OutputFormat = SAME_AS_INPUT,
 ) -> dict[str, Content]:
-    """The texts of the files that `predict` writes, by their names; arguments are the same."""
-    data, (folder, *others) = trained.task.format, distinct_paths(source)
+    """The contents of the files that `predict` writes, by their names. See `predict` for the arguments."""
+    data, (folder, *others) = model.task.format, distinct_paths(source)
     if form.probabilities or form.top_k:
-        if not isinstance(trained.kind, Classification | MultiLabel):
-            raise InputError(f"`probabilities` and `top_k`: {trained.kind.name} has no labels for them")
-        form = form._replace(labels=trained.entries["labels"])
+        if not isinstance(model.kind, Classification | MultiLabel):
+            raise InputError(f"`probabilities` and `top_k`: {model.kind.name} has no labels for them")
+        form = form._replace(labels=model.entries["labels"])
     sets: dict[Any, Records]
     if others and not form.is_file:
         problem = f"{folder} and {len(others)} more: predictions for several files are one file"
@@ -108,45 +107,46 @@ def predict_files(
         sets = {f"{folder}/{name}": x for name, x in data.read_sets(folder, data.test).items()}
     else:
         sources = (folder, *others) if others else folder
-        sets = {sources: data.read(sources, False, columns or trained.columns)}
+        sets = {sources: data.read(sources, False, columns or model.columns)}
     if len(sets) > 1:
         form.check_folder(folder)
-    # All are asked for before anything is predicted: some may not be possible to write.
-    files = {origin: data.files(origin, records, form) for origin, records in sets.items()}
-    found: dict[str, Content] = {}
+    # Before any prediction, since this raises if predictions for a file cannot be written.
+    writers = {origin: data.files(origin, records, form) for origin, records in sets.items()}
+    contents: dict[str, Content] = {}
     for origin, records in sets.items():
         if not records:
             logging.warning("%s has no rows to predict for", origin)
-        found |= files[origin](trained.predicted(records, batch_size).predictions if records else [])
-    return found
+        contents |= writers[origin](model.predict(records, batch_size).predictions if records else [])
+    return contents
 
 
 def submit(
     runs: Sequence[PathLike], glue: PathLike, output: PathLike, batch_size: int = 32, xla: bool | None = None
 ) -> None:
-    """Writes the zip file that GLUE's server takes: predictions of a run of each task, and of MNLI's for AX.
+    """Writes the zip file for GLUE's server: the predictions of a run for each task; MNLI's run predicts AX.
 
     Args:
-      runs: directories of fine-tuned runs, one of each task.
-      glue: the folder that holds the folders of all tasks, by the names that GLUE gives them.
+      runs: directories of fine-tuned runs, one for each task.
+      glue: folder with the folders of all tasks, under GLUE's names.
       output: the zip file.
-      batch_size: as `predict` takes it, whose errors there are as well.
-      xla: likewise.
+      batch_size: examples at a time; it affects only memory and speed.
+      xla: compile with XLA; None: only on GPUs.
     Raises:
-      InputError: a task is missing or there are two runs of one.
+      OSError: a run or a file of a task is missing.
+      InputError: a task has no run or two runs, or a file does not fit its task.
     """
-    of_task: dict[str, PathLike] = {}
+    run_of_task: dict[str, PathLike] = {}
     for run in runs:
         name = run_task(open_run(run).task, run)
-        if name not in GLUE or name in of_task:
+        if name not in GLUE or name in run_of_task:
             raise InputError(f"{run} is of task={name!r}: name one run of each of {', '.join(GLUE)} but ax")
-        of_task[name] = run
-    if missing := [name for name in GLUE if name not in of_task and name != "ax"]:
+        run_of_task[name] = run
+    if missing := [name for name in GLUE if name not in run_of_task and name != "ax"]:
         raise InputError(f"{output}: the server takes all tasks: name runs of {', '.join(missing)}, too")
     check_place(Path(output), is_folder=False)
     files: dict[str, Any] = {}
-    for name, run in {**of_task, "ax": of_task["mnli"]}.items():
+    for name, run in {**run_of_task, "ax": run_of_task["mnli"]}.items():
         files |= predict_files(
-            load_finetuned(run, asked=name, xla=xla), Path(glue) / GLUE[name].name, None, batch_size
+            load_finetuned(run, requested=name, xla=xla), Path(glue) / GLUE[name].name, None, batch_size
         )
     write_submission(output, files)

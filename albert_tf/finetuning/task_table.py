@@ -1,4 +1,4 @@
-"""The tasks to fine-tune for, by name: kind, reader, metrics, prediction files and hyper-parameters."""
+"""TASK_SPECS, the tasks to fine-tune for by name: kind of task, file format, metrics."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ class TaskSpec:
 
     kind: type[FinetuningTask]
     format: DataFormat
-    metrics: Metrics  # of a model's task, records and their predictions: fractions or per cent by name
-    metric_names: tuple[str, ...]  # of a set; the first decides on the best step
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of `FinetuningTask.model_config`
-    trained_as: str | None = None  # the task of the runs that predict for this one; None: the same
+    metrics: Metrics  # computes fractions or per cent by name from a model's task, records and predictions
+    metric_names: tuple[str, ...]  # of one set; the first chooses the best step
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # for `FinetuningTask.model_config`
+    trained_as: str | None = None  # the task whose runs predict for this one; None: this task
 
     @property
-    def evaluated(self) -> tuple[str, ...]:
-        """Names of the metrics of an evaluation, and of its loss where there is one."""
-        names = (_of_set(name, dev) for dev in self.format.dev or [""] for name in self.metric_names)
+    def evaluation_metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics of an evaluation, with "loss" if the task has an evaluation loss."""
+        names = (_set_metric_name(name, dev) for dev in self.format.dev or [""] for name in self.metric_names)
         return (*names, *(["loss"] if self.kind(self.options).has_evaluation_loss else []))
 
     @property
-    def reported(self) -> tuple[str, ...]:
-        """Names of all figures that can tell the best step: those of an evaluation, and of its report."""
-        return (*self.evaluated, *self.kind(self.options).report_names)
+    def best_by_choices(self) -> tuple[str, ...]:
+        """Names of all metrics that can choose the best step, from an evaluation or from its report."""
+        return (*self.evaluation_metric_names, *self.kind(self.options).report_names)
 
     @property
     def best_metric(self) -> str:
-        """The metric by which the best step is chosen unless another one is asked for."""
-        return self.evaluated[0]
+        """Name of the metric that chooses the best step by default."""
+        return self.evaluation_metric_names[0]
 
 
 def find_task_spec(name: str) -> TaskSpec:
-    """The entry of a task; an InputError names those there are."""
+    """The entry of a task; for an unknown task an InputError names the known ones."""
     check_choice("task", name, TASK_SPECS)
     return TASK_SPECS[name]
 
@@ -69,10 +69,10 @@ def task_entries(
     threshold: float | None = None,
     **others: Any,
 ) -> dict[str, Any]:
-    """The entries of task.json of a model that learns these records of a task; `others` are added.
+    """The entries of task.json of a model that learns these records of a task, with `others` added.
 
     Raises:
-      InputError: there is no such task, or a record lacks its label.
+      InputError: the task is unknown, or a record has no label.
     """
     task = find_task_spec(name)
     options = task.options if threshold is None else {**task.options, "threshold": threshold}
@@ -92,29 +92,29 @@ def task_entries(
 def set_metrics(
     task: TaskSpec, kind: FinetuningTask, predicted: Mapping[str, tuple[Records, Sequence[Any]]]
 ) -> dict[str, float]:
-    """Metrics by set, as a model's task scores them; names of those of `dev_matched` end in `_matched`."""
+    """Metrics of the predictions for several sets; the metrics of `dev_matched` end in `_matched`."""
     return {
-        _of_set(metric, name): value
+        _set_metric_name(metric, name): value
         for name, (records, predictions) in predicted.items()
         for metric, value in task.metrics(kind, records, predictions).items()
     }
 
 
-def _of_set(metric: str, name: str) -> str:
-    """The name of a metric of a set."""
+def _set_metric_name(metric: str, name: str) -> str:
+    """The name of a metric of the set `name`: "accuracy" of `dev_matched` is "accuracy_matched"."""
     return "_".join([metric, *name.split("_")[1:]])
 
 
-def _task(kind: type[FinetuningTask], data: DataFormat, **changes: Any) -> TaskSpec:
-    """A task that is scored as its kind is, but for the changes."""
+def _task_spec(kind: type[FinetuningTask], data: DataFormat, **changes: Any) -> TaskSpec:
+    """A task with the metrics of its kind, unless changed."""
     return TaskSpec(kind, data, **{"metrics": kind.metrics, "metric_names": kind.metric_names, **changes})
 
 
-def _glue_task(name: str, **metrics: Metric) -> TaskSpec:
-    """A task of GLUE: of classification with these metrics, the first of which decides on the best step."""
+def _glue_task_spec(name: str, **metrics: Metric) -> TaskSpec:
+    """A task of GLUE: classification with these metrics (the first chooses the best step), or regression."""
     data, labels = glue_format(name), GLUE[name].labels
     if labels is None:
-        return _task(Regression, data)
+        return _task_spec(Regression, data)
     trained_as = "mnli" if name == "ax" else None
     return TaskSpec(
         Classification, data, label_metrics(**metrics), tuple(metrics), {"labels": labels}, trained_as
@@ -125,30 +125,30 @@ _PARAPHRASE: dict[str, Metric] = {"accuracy": accuracy, "f1": functools.partial(
 _CORRELATION: dict[str, Metric] = {"matthews_correlation": matthews_correlation, "accuracy": accuracy}
 _SQUAD_V2 = "f1 exact HasAns_f1 HasAns_exact NoAns_f1 NoAns_exact best_f1 best_exact"
 
-# Metrics of GLUE are those of its paper (Wang et al. 2019, table 1); the best step is that by which
-# google-research/albert's run_classifier.py chooses it.
+# GLUE: the metrics of Wang et al. 2019, table 1; the first one chooses the best step, as in
+# google-research/albert's run_classifier.py.
 TASK_SPECS: dict[str, TaskSpec] = {
-    "cola": _glue_task("cola", **_CORRELATION),
-    "sst-2": _glue_task("sst-2", accuracy=accuracy),
-    "mrpc": _glue_task("mrpc", **_PARAPHRASE),
-    "sts-b": _glue_task("sts-b"),
-    "qqp": _glue_task("qqp", **_PARAPHRASE),
-    "mnli": _glue_task("mnli", accuracy=accuracy),
-    "qnli": _glue_task("qnli", accuracy=accuracy),
-    "rte": _glue_task("rte", accuracy=accuracy),
-    "wnli": _glue_task("wnli", accuracy=accuracy),
-    "ax": _glue_task("ax", **_CORRELATION),
-    "squad-v1.1": _task(QuestionAnswering, squad_format(has_impossible=False)),
-    "squad-v2.0": _task(
+    "cola": _glue_task_spec("cola", **_CORRELATION),
+    "sst-2": _glue_task_spec("sst-2", accuracy=accuracy),
+    "mrpc": _glue_task_spec("mrpc", **_PARAPHRASE),
+    "sts-b": _glue_task_spec("sts-b"),
+    "qqp": _glue_task_spec("qqp", **_PARAPHRASE),
+    "mnli": _glue_task_spec("mnli", accuracy=accuracy),
+    "qnli": _glue_task_spec("qnli", accuracy=accuracy),
+    "rte": _glue_task_spec("rte", accuracy=accuracy),
+    "wnli": _glue_task_spec("wnli", accuracy=accuracy),
+    "ax": _glue_task_spec("ax", **_CORRELATION),
+    "squad-v1.1": _task_spec(QuestionAnswering, squad_format(has_impossible=False)),
+    "squad-v2.0": _task_spec(
         QuestionAnswering,
         squad_format(has_impossible=True),
         options={"answerability": True},
         metric_names=tuple(_SQUAD_V2.split()),
     ),
-    "race": _task(MultipleChoice, RACE, metric_names=("accuracy", "accuracy_middle", "accuracy_high")),
-    "classification": _task(Classification, TABLE),
-    "multi_label": _task(MultiLabel, TABLE_OF_LISTS),
-    "regression": _task(Regression, TABLE),
-    "tagging": _task(Tagging, CONLL),
-    "multiple_choice": _task(MultipleChoice, QUESTIONS),
+    "race": _task_spec(MultipleChoice, RACE, metric_names=("accuracy", "accuracy_middle", "accuracy_high")),
+    "classification": _task_spec(Classification, TABLE),
+    "multi_label": _task_spec(MultiLabel, TABLE_OF_LISTS),
+    "regression": _task_spec(Regression, TABLE),
+    "tagging": _task_spec(Tagging, CONLL),
+    "multiple_choice": _task_spec(MultipleChoice, QUESTIONS),
 }

@@ -1,4 +1,4 @@
-"""Metrics of Keras for a classifier of two labels, whose logits are two a text."""
+"""Keras' binary metrics for classifiers of two labels, which have two logits per text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _BINARY = (
 
 @keras.saving.register_keras_serializable("albert_tf")
 class SecondLabelMetric(keras.metrics.Metric):
-    """A metric of probabilities of the second label, by labels int [B] or one-hot [B, 2] and logits [B, 2].
+    """A binary metric of the second of two labels, given labels int [B] or one-hot [B, 2] and logits [B, 2].
 
     Args:
-      metric: the metric of Keras, which gets [B] of both; logits where it takes them.
+      metric: the metric of Keras. It receives labels [B], and probabilities or logits [B].
     """
 
     def __init__(self, metric: keras.metrics.Metric, **kwargs: Any):
@@ -58,8 +58,8 @@ class SecondLabelMetric(keras.metrics.Metric):
         )
 
 
-def of_second_label(metric: Any) -> Any:
-    """The metric for two labels, as Keras' `compile` takes it; those of other kinds stay as they are."""
+def second_label_metric(metric: Any) -> Any:
+    """Wraps a metric of Keras' `compile` for two labels; metrics that are not binary stay as they are."""
     if isinstance(metric, str) and metric in [kind.__name__ for kind in _BINARY]:
         metric = keras.metrics.get(metric)
     is_of_one = getattr(metric, "class_id", None) is None and not getattr(metric, "multi_label", False)

@@ -1,4 +1,4 @@
-"""What TextEstimator makes of scikit-learn's data, and how it pickles its run."""
+"""Data of scikit-learn for TextEstimator, and a run that can be pickled."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from albert_tf import filesystem
 from albert_tf.errors import InputError, is_missing
 from albert_tf.inference.inputs import expand_weight
 from albert_tf.inference.predictor import Predictor, load_predictor
-from albert_tf.io import dump_json, replace_folder, scratch
+from albert_tf.io import dump_json, replace_folder, temporary_path
 from albert_tf.runs.load_save import load, save
 from albert_tf.runs.run_directory import METRICS_FILE, RunDirectory
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import TextRecord, same_label
+from albert_tf.tasks.examples import TextRecord, normalize_label
 from albert_tf.text.text_tokenizer import as_list
 
-MADE_BY = "TextEstimator.fit"  # entry `command` of recipe.json, of runs that may be replaced
+MADE_BY = "TextEstimator.fit"  # entry `command` of recipe.json; such runs may be replaced
 
 
 class PickledRun:
-    """A run directory with the weights of one step alone, which lives as long as this object.
+    """A temporary run directory with the weights of one step, deleted with this object.
 
-    A pickle carries its files. `output` is the place of a copy.
+    A pickle contains its files. `output` is the path of a copy.
     """
 
     def __init__(self, files: Mapping[str, bytes], output: str | None = None):
@@ -46,18 +46,20 @@ class PickledRun:
             step = run.default_step() or 0
             save(load(run), best, run.vocabulary, step, run.tokenizer, run.recipe, run.task)
             files, log = _files(best), run.file(METRICS_FILE)
-            if filesystem.exists(log):  # which a converted run has not
+            if filesystem.exists(log):  # converted runs have none
                 files[METRICS_FILE] = filesystem.read_bytes(log)
             return cls(files)
 
     def __del__(self) -> None:
-        self._folder.cleanup()  # where Python would warn that nobody has done so
+        self._folder.cleanup()  # otherwise Python warns
 
     def copy_to(self, output: RunDirectory) -> None:
-        """Writes the run to a place for which `check_replaceable` has been called."""
+        """Writes the run to a path that `check_replaceable` has accepted."""
         files, place = _files(Path(self.path)), Path(os.path.realpath(output.path))
-        if filesystem.is_local(output.path) and place.exists():  # whose run stays until the new one is whole
-            with scratch(place) as new:
+        if (
+            filesystem.is_local(output.path) and place.exists()
+        ):  # the old run stays until the new one is whole
+            with temporary_path(place) as new:
                 _write(str(new), files)
                 replace_folder(new, place)
         else:
@@ -67,7 +69,7 @@ class PickledRun:
 
     @functools.cached_property
     def predictor(self) -> Predictor:
-        """The model, which answers."""
+        """The model that answers."""
         return load_predictor(self.path, None)
 
     def __reduce__(self) -> tuple[type[PickledRun], tuple[Any, ...]]:
@@ -75,13 +77,13 @@ class PickledRun:
 
 
 def check_replaceable(output: RunDirectory) -> None:
-    """FileExistsError unless a place is free, or holds a run that an earlier fit has written."""
+    """Raises FileExistsError unless the path is free, or holds a run of an earlier fit."""
     if output.recipe.get("command") != MADE_BY:
-        filesystem.check_free(output.path)
+        filesystem.check_new_folder(output.path)
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """The contents of the files in a folder by their paths there."""
+    """The contents of the files in a folder, by relative path."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
@@ -93,9 +95,9 @@ def _write(folder: str, files: Mapping[str, bytes]) -> None:
 
 
 def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | float]) -> Columns:
-    """Writes a JSON line for each text, or pair, and its label; returns the names of their fields.
+    """Writes a JSON line for each text, or pair, and its label. Returns the names of the fields.
 
-    InputError if there are not as many labels as texts, or some are pairs and some are not.
+    Raises InputError if the numbers of texts and labels differ, or if only some texts are pairs.
     """
     if not texts or len(texts) != len(labels):
         raise InputError(f"X holds {len(texts)} texts and y {len(labels)} labels: give one a text")
@@ -111,23 +113,23 @@ def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | 
 
 
 def column_names(X: Any) -> np.ndarray | None:
-    """Names of the columns of a table; None where X is none."""
+    """Names of the columns of a table; None if X is not a table."""
     names = getattr(X, "columns", None)
     if names is None or np.ndim(X) != 2 or not all(isinstance(name, str) for name in names):
         return None
     return np.array([*names], object)
 
 
-def check_columns(given: np.ndarray | None, fitted: np.ndarray | None) -> None:
-    """InputError for a table with other columns than that of `fit`, or in another order."""
-    if given is not None and fitted is not None and given.tolist() != fitted.tolist():
-        raise InputError(f"X has the columns {', '.join(given)}: `fit` was given {', '.join(fitted)}")
+def check_columns(columns: np.ndarray | None, fitted: np.ndarray | None) -> None:
+    """Raises InputError if a table has other columns than that of `fit`, or another order."""
+    if columns is not None and fitted is not None and columns.tolist() != fitted.tolist():
+        raise InputError(f"X has the columns {', '.join(columns)}: `fit` was given {', '.join(fitted)}")
 
 
-def one_dimensional(y: Any) -> Any:
-    """Labels or numbers, [n]; a column, [n, 1], is taken with a warning of scikit-learn.
+def check_one_dimensional(y: Any) -> Any:
+    """Returns labels or numbers as [n]. A column [n, 1] is accepted with scikit-learn's warning.
 
-    InputError if there are several a text, or none at all.
+    Raises InputError if y is None or has several values per text.
     """
     if y is None:
         raise InputError("y is missing: give one label or number a text, [n]")
@@ -146,9 +148,9 @@ def one_dimensional(y: Any) -> Any:
 
 
 def classes_and_names(y: Any) -> tuple[np.ndarray, list[str]]:
-    """The labels that there are, ascending, and the name of each text's label.
+    """The distinct labels, ascending, and the name of each text's label.
 
-    InputError if y, [n], is not labels; it names the row of a missing one.
+    Raises InputError if y, [n], does not hold labels; it names the row of a missing one.
     """
     values = np.asarray(y)
     for row, value in enumerate(as_list(y)):
@@ -156,7 +158,7 @@ def classes_and_names(y: Any) -> tuple[np.ndarray, list[str]]:
             raise InputError(f"y[{row}]={value!r} is a missing label: leave out its row")
     try:
         classes, places = np.unique(values, return_inverse=True)
-    except TypeError:  # which cannot be compared
+    except TypeError:  # types that cannot be compared
         raise InputError("y holds labels of several types: make all of them texts or numbers") from None
     names = class_names(classes)
     if len({name.strip() for name in names} - {""}) < len(names) or any(x != x.strip() for x in names):
@@ -166,11 +168,11 @@ def classes_and_names(y: Any) -> tuple[np.ndarray, list[str]]:
 
 def class_names(classes: Iterable[Any]) -> list[str]:
     """The names of labels in a run."""
-    return [same_label(str(label)) for label in classes]
+    return [normalize_label(str(label)) for label in classes]
 
 
 def row_weights(sample_weight: Any, count: int) -> list[float]:
-    """Weights of so many texts in the loss, by one a text or one of all; InputError where they are none."""
+    """Weights of `count` texts in the loss, from one weight per text or one for all."""
     values = expand_weight(sample_weight, count)
     assert values is not None
     if not values.any():

@@ -1,4 +1,4 @@
-"""What TextClassifier is given: texts and labels, as Keras and scikit-learn pass them."""
+"""Inputs of TextClassifier: texts and labels in the forms of Keras, pandas and scikit-learn."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _CATEGORICAL = "compile with loss=tf_keras.losses.CategoricalCrossentropy(from_l
 
 
 class LabelEncoder(NamedTuple):
-    """The labels of a classifier, and the loss that takes them."""
+    """Encodes labels as targets of a classifier's loss."""
 
     names: Sequence[str] | None  # in the order of the logits; None if they have none
     num_labels: int  # K; 1 is regression
-    loss: Any  # as Keras' `compile` takes it
+    loss: Any  # as in Keras' `compile`
 
     @property
     def are_one_hot(self) -> bool:
@@ -41,13 +41,13 @@ class LabelEncoder(NamedTuple):
         return self._is_loss("categorical")
 
     def _is_loss(self, beginning: str) -> bool:
-        """True if the name of the loss begins so, in Keras' spelling of functions or of classes."""
+        """True if the loss's name, of a function or a class of Keras, has this beginning."""
         loss = self.loss
         name = loss if isinstance(loss, str) else getattr(loss, "__name__", type(loss).__name__)
         return name.replace("_", "").lower().startswith(beginning)
 
     def check_metrics(self, metrics: Any) -> None:
-        """InputError where a metric of Keras cannot compare logits with the labels that the loss takes."""
+        """Raises InputError if a metric cannot compare the model's logits with the targets."""
         for metric in tf.nest.flatten(metrics):
             name = metric if isinstance(metric, str) else type(metric).__name__
             if name == "AUC" and not getattr(metric, "_from_logits", False):
@@ -56,10 +56,16 @@ class LabelEncoder(NamedTuple):
                 raise InputError(f"metrics: {name} needs one-hot labels: {_CATEGORICAL}")
 
     def targets(self, labels: Any, count: int, argument: str) -> np.ndarray:
-        """The targets of `count` texts, int32 [N]; float32 [N] of regression, [N, K] of one-hot labels.
+        """Encodes labels as targets.
 
-        Labels are a number from 0, a name, or a number for each label; of regression a number. An
-        InputError, with the argument's name, says if one is missing or does not fit.
+        Args:
+          labels: a number from 0, a name, or a one-hot row for each text; for regression a number.
+          count: number of texts.
+          argument: name of the labels in errors.
+        Returns:
+          int32 [N]; for one-hot labels float32 [N, K]; for regression float32 [N].
+        Raises:
+          InputError: a label is missing or does not fit.
         """
         values = as_list(labels)
         if len(values) != count:
@@ -85,11 +91,11 @@ class LabelEncoder(NamedTuple):
             if isinstance(value, int) and known.get(str(value), value) != value:
                 problem = f"{argument} holds {value}, the number of one label and the name of another"
                 raise InputError(f"{problem}: give the names, as texts")
-        found = np.array([known[value] for value in values], np.int32)
-        return np.eye(self.num_labels, dtype=np.float32)[found] if self.are_one_hot else found
+        targets = np.array([known[value] for value in values], np.int32)
+        return np.eye(self.num_labels, dtype=np.float32)[targets] if self.are_one_hot else targets
 
     def weights(self, class_weight: Any) -> dict[int, float]:
-        """Weights of all labels by number, of weights by name or by number; 1 of those without one."""
+        """Weights of all labels by number, given weights by name or number. Missing ones are 1."""
         if self.num_labels == 1 or not isinstance(class_weight, Mapping):
             raise InputError(
                 f"class_weight={shorten(class_weight)} must be a dict from labels to weights, or {BALANCED!r}"
@@ -106,7 +112,7 @@ class LabelEncoder(NamedTuple):
         return weights
 
     def balanced_weights(self, targets: Any) -> dict[int, float]:
-        """Weights of all labels by number, as those of scikit-learn, given what `targets` has returned."""
+        """Balanced weights of all labels by number, as in scikit-learn, from the result of `targets`."""
         if self.num_labels == 1 or not isinstance(targets, np.ndarray):
             remedy = "name weights by label, or leave it out"
             raise InputError(f"class_weight={BALANCED!r} counts labels of a list or array in y: {remedy}")
@@ -114,38 +120,45 @@ class LabelEncoder(NamedTuple):
         return dict(enumerate(class_weights(BALANCED, [""] * self.num_labels, numbers)))
 
     def target_tensor(self, labels: tf.Tensor, argument: str) -> tf.Tensor:
-        """The targets of a batch of a tf.data.Dataset, integer [B] or float32 [B, K].
+        """Encodes the labels of a batch of a tf.data.Dataset.
 
         Args:
           labels: string or integer [B], or [B, K].
           argument: name of the dataset in errors.
+        Returns:
+          integer [B] or float32 [B, K].
         Raises:
-          InputError: labels by name, of a model without names, or one-hot where the loss takes numbers.
-          tf.errors.InvalidArgumentError: where it runs, for a name that is none of these; see `known_labels`.
+          InputError: labels are names and the model has none, or one-hot and the loss takes numbers.
+          tf.errors.InvalidArgumentError: when the graph runs, for an unknown label; see
+            `translate_label_errors`.
         """
         self._check_shape(labels, argument)
         if labels.dtype != tf.string:
             are_numbers = self.are_one_hot and labels.shape.rank == 1
             if are_numbers or self._are_checked(labels):
                 is_known = (labels >= 0) & (labels < tf.cast(self.num_labels, labels.dtype))
-                labels = _known(labels, is_known, f"{argument}: labels outside 0 to {self.num_labels - 1}:")
+                labels = _check_known(
+                    labels, is_known, f"{argument}: labels outside 0 to {self.num_labels - 1}:"
+                )
             return tf.one_hot(labels, self.num_labels) if are_numbers else labels
         if self.names is None:
             raise InputError(f"{argument} has labels by name, and the model has no names: give it labels")
         labels = tf.reshape(labels, [-1])  # [B]
         message = f"{argument} has labels that are none of {', '.join(self.names)}:"
         is_known = tf.reduce_any(labels[:, tf.newaxis] == tf.constant(list(self.names)), axis=1)
-        matches = _known(labels, is_known, message)[:, tf.newaxis] == tf.constant(list(self.names))  # [B, K]
+        matches = _check_known(labels, is_known, message)[:, tf.newaxis] == tf.constant(
+            list(self.names)
+        )  # [B, K]
         return tf.cast(matches, tf.float32) if self.are_one_hot else tf.argmax(matches, axis=1)
 
     def _are_checked(self, labels: tf.Tensor) -> bool:
-        """True if the loss takes these as numbers of labels, and none that it is to ignore."""
+        """True if the loss takes these labels as numbers and ignores none of them."""
         ignores = getattr(self.loss, "ignore_class", None) is not None
         are_numbers = labels.dtype.is_integer and self.num_labels > 1
         return self._is_loss("sparsecategorical") and not ignores and are_numbers
 
     def _check_shape(self, labels: Any, argument: str) -> None:
-        """InputError for one-hot labels [B, K] where the loss compares numbers."""
+        """Raises InputError for one-hot labels [B, K] if the loss takes numbers."""
         are_rows = labels.shape[1:] == (self.num_labels,) and self.num_labels > 1
         if are_rows and self._is_loss("sparsecategorical"):
             shape = tuple(labels.shape)
@@ -153,8 +166,8 @@ class LabelEncoder(NamedTuple):
 
 
 @contextlib.contextmanager
-def known_labels() -> Iterator[None]:
-    """Turns the error of a graph about a label that is not known into an InputError of one line."""
+def translate_label_errors() -> Iterator[None]:
+    """Translates the error of a graph about an unknown label into an InputError of one line."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -164,17 +177,17 @@ def known_labels() -> Iterator[None]:
         raise InputError(f"{found[1]}: {found[2]}") from None
 
 
-def _known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
-    """The labels; where it runs, an InvalidArgumentError of the message and those that are not known."""
+def _check_known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
+    """Returns the labels. When the graph runs, unknown ones raise InvalidArgumentError with the message."""
     unknown, _ = tf.unique(tf.reshape(labels[~is_known], [-1]))
     with tf.control_dependencies([tf.debugging.Assert(tf.size(unknown) == 0, [message, unknown])]):
         return tf.identity(labels)
 
 
 def expand_weight(sample_weight: Any, count: int) -> np.ndarray | None:
-    """Weights of so many texts, float32 [N], of one for each or one of all; None stays.
+    """Weights of `count` texts, float32 [N], from one weight per text or one for all; None stays None.
 
-    InputError unless they are finite numbers of at least 0, as many as texts.
+    Raises InputError unless they are finite, at least 0, and as many as texts.
     """
     if sample_weight is None:
         return None
@@ -196,9 +209,9 @@ def expand_weight(sample_weight: Any, count: int) -> np.ndarray | None:
 
 
 def check_label_names(labels: Any) -> list[str]:
-    """Names of labels as a list; InputError unless they are at least two different ones."""
-    given = [] if isinstance(labels, str | Mapping) else as_list(labels)
-    names = [check_text(name, f"labels[{number}]") for number, name in enumerate(given)]
+    """Returns labels' names as a list. Raises InputError unless there are at least two different ones."""
+    values = [] if isinstance(labels, str | Mapping) else as_list(labels)
+    names = [check_text(name, f"labels[{number}]") for number, name in enumerate(values)]
     if not 2 <= len(names) == len(set(names)):
         raise InputError(f"labels={shorten(labels)}: labels must be a list of at least two different names")
     return names
@@ -211,44 +224,50 @@ def choose_head(
     labels: Sequence[str] | None,
     pooling: str | None,
 ) -> tuple[dict[str, Any], bool]:
-    """The entries of task.json for the head that is asked for, and True if it is the run's own.
+    """Chooses the head of a classifier that begins with the weights of a run.
 
-    `task` and `origin` are the content of the run's task.json, and its name in messages. What is not asked
-    for is as the run has it, but its labels if their number is another.
+    Args:
+      task: entries of the run's task.json.
+      origin: name of the run in messages.
+      num_labels: number of labels. None: that of `labels`, or of the run.
+      labels: names of the labels. None: those of the run, if their number fits.
+      pooling: None: that of the run, or "first".
+    Returns:
+      Entries of task.json for the head, and True if it is the run's own head.
     """
     if labels is not None:
         labels = check_label_names(labels)
-    there = task if task["model"] == "classifier" else {}
-    if labels is None and num_labels in (None, there.get("num_labels")):
-        labels = there.get("labels")
+    stored = task if task["model"] == "classifier" else {}
+    if labels is None and num_labels in (None, stored.get("num_labels")):
+        labels = stored.get("labels")
     if num_labels is None:
-        num_labels = there.get("num_labels") if labels is None else len(labels)
+        num_labels = stored.get("num_labels") if labels is None else len(labels)
     if num_labels is None:
         raise InputError(f"num_labels is missing: {origin} is no classifier: say it, or name the labels")
-    pooling = pooling or there.get("pooling", FIRST)
+    pooling = pooling or stored.get("pooling", FIRST)
     head = {"model": "classifier", "num_labels": num_labels, "pooling": pooling, "labels": labels}
-    exits = {name: there[name] for name in ("early_exit", "exit_threshold") if name in there}
-    is_same = bool(there) and arguments_of(head | exits) == arguments_of(there)
-    is_kept = is_same and there.get("labels") in (None, labels)
+    exits = {name: stored[name] for name in ("early_exit", "exit_threshold") if name in stored}
+    is_same = bool(stored) and arguments_of(head | exits) == arguments_of(stored)
+    is_kept = is_same and stored.get("labels") in (None, labels)
     if is_kept:
         head |= exits
-    if there and not is_kept:
+    if stored and not is_kept:
         message = "%s has a head of %s, labels %s, which is left: that of %s, labels %s, begins at random"
-        found = arguments_of(there), there.get("labels"), arguments_of(head), labels
-        logging.warning(message, origin, *found)
+        heads = arguments_of(stored), stored.get("labels"), arguments_of(head), labels
+        logging.warning(message, origin, *heads)
     return head, is_kept
 
 
 def parse_texts(texts: Any, argument: str) -> list[TextRecord]:
-    """Records of texts, or of pairs of texts.
+    """Makes records of texts, or of pairs of texts.
 
     Args:
-      texts: a list, array, tensor, or a column of pandas or of Hugging Face's datasets; of pairs a tuple of
-        two of these, an array [B, 2], a list of tuples, or a table of two columns. A missing one (None, NaN)
-        is an empty text, and a warning says how many are.
-      argument: what the caller calls it, for errors.
+      texts: a list, array, tensor, or a column of pandas or of Hugging Face's datasets. Pairs are a tuple of
+        two of these, an array [B, 2], a list of tuples, or a table of two columns. Missing texts (None, NaN)
+        are read as empty, with a warning.
+      argument: name of the texts in errors.
     Raises:
-      InputError: one is not a text or a pair, it is not clear which of both they are, or they are in no list.
+      InputError: `texts` is no list, a value is neither a text nor a pair, or it is not clear which it is.
     """
     if isinstance(texts, Mapping) and hasattr(texts, "column_names"):  # a DatasetDict
         raise InputError(
@@ -270,12 +289,12 @@ def parse_texts(texts: Any, argument: str) -> list[TextRecord]:
             raise InputError(f"{argument} holds {len(first)} first texts and {len(second)} second ones")
         values = list(zip(first, second, strict=True))
     if texts is not None:
-        values = _present(values, argument)
+        values = _fill_missing(values, argument)
     return [TextTask.parse_input(value, f"{argument}[{number}]") for number, value in enumerate(values)]
 
 
-def _present(values: Sequence[Any], argument: str) -> list[Any]:
-    """The texts, or pairs of them, with empty ones for those that are missing."""
+def _fill_missing(values: Sequence[Any], argument: str) -> list[Any]:
+    """Replaces missing texts, also in pairs, by empty ones."""
 
     def fill(value: Any) -> Any:
         if isinstance(value, tuple | list):
@@ -291,7 +310,7 @@ def _present(values: Sequence[Any], argument: str) -> list[Any]:
 
 
 def _columns(texts: Any, argument: str) -> Any:
-    """The column of a DataFrame or Dataset, or a tuple of its two; what is no table stays as it is."""
+    """The column of a table, or a tuple of its two columns; other values stay as they are."""
     names = getattr(texts, "column_names", getattr(texts, "columns", None))
     if names is None:
         return texts
@@ -304,14 +323,14 @@ def _columns(texts: Any, argument: str) -> Any:
 
 
 def are_pairs(texts: Any) -> bool:
-    """True if these tensors of texts, or their specs, are of pairs: two of them, or one [B, 2]."""
+    """True if tensors of texts, or their specs, hold pairs: two tensors, or one [B, 2]."""
     return isinstance(texts, tuple | list) or (texts.shape.rank == 2 and texts.shape[1] == 2)
 
 
 def segments(texts: Any) -> list[tf.Tensor]:
-    """One text a row or two of them, string [B] each, of texts string [B], two of these, or string [B, 2].
+    """Splits texts, string [B], [B, 2] or a tuple of two, into one or two columns, string [B] each.
 
-    InputError if they are in no batch.
+    Raises InputError for texts without a batch axis.
     """
     if isinstance(texts, tuple | list):
         return [segment for text in texts for segment in segments(text)]
@@ -323,10 +342,10 @@ def segments(texts: Any) -> list[tf.Tensor]:
 def tokenize_inputs(
     x: Any, tokenizer: TextTokenizer, argument: str, seq_length: int, long: str = TRUNCATE, y: Any = None
 ) -> tuple[TokenizedExamples, bool]:
-    """The tokens of texts in any form of `parse_texts`, and True if they are pairs; as of `text_rows`.
+    """Tokenises texts in any form of `parse_texts`. Returns the tokens, and True if they are pairs.
 
-    InputError if there are none, one is not a text, some are pairs and some are not, or the second texts of
-    pairs are the labels y, as they are where a table of texts and labels is given for the texts.
+    Raises InputError if there are no texts, a value is not a text, only some are pairs, or the second texts
+    equal the labels y: then x was a table of texts and labels.
     """
     records = parse_texts(x, argument)
     if not records:
@@ -340,7 +359,7 @@ def tokenize_inputs(
 
 
 def pack_texts(rows: TokenizedExamples, seq_length: int) -> dict[str, np.ndarray]:
-    """The encoder's inputs, int32 [N, S] each, of texts that stand one after the other, column by column."""
+    """Packs tokenised texts, which must be consecutive, into the encoder's inputs, int32 [N, S] each."""
     with tf.device("CPU:0"):
         tokens = [
             tf.RaggedTensor.from_row_lengths(rows.tokens[starts[0] : starts[-1] + lengths[-1]], lengths)
@@ -353,10 +372,15 @@ def pack_texts(rows: TokenizedExamples, seq_length: int) -> dict[str, np.ndarray
 def tokenize_dataset(
     dataset: tf.data.Dataset, token_ids: Callable[[Any], Any], labels: LabelEncoder, argument: str
 ) -> tuple[tf.data.Dataset, bool | None]:
-    """Batches of token ids and targets; and True if they are of pairs, False of single texts, else None.
+    """Maps a dataset to batches of token ids and targets.
 
-    The dataset has batches of texts or token ids, alone or with labels and weights; `argument` is its name in
-    errors. `token_ids` is a function from texts to the encoder's inputs.
+    Args:
+      dataset: batches of texts or token ids, alone or with labels and weights.
+      token_ids: a function from texts to the encoder's inputs.
+      labels: encodes the labels.
+      argument: name of the dataset in errors.
+    Returns:
+      The new dataset, and True if its texts are pairs, False for single texts, None for token ids.
     """
     spec = dataset.element_spec
     inputs = spec[0] if isinstance(spec, tuple) else spec
@@ -371,6 +395,6 @@ def tokenize_dataset(
         ids = inputs if are_ids else token_ids(inputs)
         return (ids, labels.target_tensor(rest[0], argument), *rest[1:]) if rest else ids
 
-    # Not converted by autograph, which would wrap an InputError in an error of its own.
+    # Without autograph, which would wrap an InputError in another error.
     prepared = dataset.map(tf.autograph.experimental.do_not_convert(prepare), tf.data.AUTOTUNE)
     return prepared, None if are_ids else are_pairs(inputs)

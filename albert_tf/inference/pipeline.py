@@ -19,7 +19,7 @@ from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.serving import TOP_K
 from albert_tf.text.text_tokenizer import as_list
 
-# Kinds of tasks by a name: this package's, or Hugging Face's.
+# Kinds of tasks by their names here and in Hugging Face.
 PIPELINE_TASKS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in TASK_CLASSES},
     "text-classification": ("classification", "multi_label", "regression"),
@@ -32,7 +32,7 @@ PIPELINE_TASKS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("feature_extraction", "feature-extraction"), (FeatureExtraction.name,)),
 }
 
-# Arguments that calls of Hugging Face's pipelines have, and what takes their place.
+# Arguments of Hugging Face's pipelines, and what to use instead.
 _CUT = "texts are cut and padded as the model needs it, leave it out"
 _LEARNED = "it is as the model was fine-tuned, leave it out"
 _ELSEWHERE = {
@@ -102,14 +102,14 @@ def pipeline(
       >>> round(float(question @ question), 3)
       1.0
     """
-    named: tuple[Any, Any] = source, task
+    names: tuple[Any, Any] = source, task
     if model is not None:
         if source is not None and task is not None:
             raise InputError(f"{source!r} and task={task!r} are two tasks of one model: name one")
-        named = model, task if source is None else source
+        names = model, task if source is None else source
     elif _is_task(source) and not (task is None or _is_task(task)):
-        named = task, source
-    source, task = named
+        names = task, source
+    source, task = names
     if _is_task(source) and task is None and not Path(source).exists():
         raise InputError(f"{source} is a task: name the model, too, pipeline(RUN, task={source!r})")
     if task is not None:
@@ -119,7 +119,7 @@ def pipeline(
     check_type("xla", "bool | None", xla)
     if precision is not None:
         check_choice("precision", precision, PRECISIONS)
-    features = _features(task, patience, pooling=pooling, normalize=normalize)
+    features = _feature_settings(task, patience, pooling=pooling, normalize=normalize)
     predictor = _open_predictor(source, step, xla, precision, features)
     if task is not None and predictor.kind.name not in PIPELINE_TASKS[task]:
         raise InputError(f"task={task!r}: the model of {source} answers {predictor.kind.name}")
@@ -133,19 +133,19 @@ def _is_task(name: Any) -> bool:
     return isinstance(name, str) and name in PIPELINE_TASKS
 
 
-def _features(task: str | None, patience: int | None, **settings: Any) -> dict[str, Any] | None:
-    """What asks for embeddings, by settings that are not None; None for other tasks, which know none."""
-    given = {name: value for name, value in settings.items() if value is not None}
+def _feature_settings(task: str | None, patience: int | None, **settings: Any) -> dict[str, Any] | None:
+    """Settings of `FeatureExtraction` that are not None; None for other tasks."""
+    settings = {name: value for name, value in settings.items() if value is not None}
     if task is None or PIPELINE_TASKS[task] != (FeatureExtraction.name,):
-        for name, value in given.items():
+        for name, value in settings.items():
             raise InputError(
                 f'{name}={value!r} is of the task "feature-extraction": name it, or leave it out'
             )
         return None
     if patience is not None:
         raise InputError(f"patience={patience}: embeddings are of the last layer, leave it out")
-    FeatureExtraction(1, **given)  # or an error before a model is read
-    return given
+    FeatureExtraction(1, **settings)  # checks them before a model is read
+    return settings
 
 
 def _open_predictor(
@@ -172,11 +172,11 @@ def _open_predictor(
 
 
 def _serving_folder(folder: Path) -> Path | None:
-    """The folder of a SavedModel: the one named, or the newest version of the one in it, or None."""
+    """The folder of a SavedModel: `folder`, or the newest version in it, or None."""
     if (folder / "saved_model.pb").is_file():
         return folder
-    found = [*folder.glob("*/saved_model.pb"), *folder.glob("serving/*/saved_model.pb")]
-    versions = [path.parent for path in found if path.parent.name.isdecimal()]
+    files = [*folder.glob("*/saved_model.pb"), *folder.glob("serving/*/saved_model.pb")]
+    versions = [path.parent for path in files if path.parent.name.isdecimal()]
     return max(versions, key=lambda path: int(path.name), default=None)
 
 
@@ -265,7 +265,7 @@ class Pipeline:
         if records:
             kind.check(records)
         answers: dict[int, Any] = {}
-        # The longest first: if memory does not suffice, it is soon known.
+        # The longest first, so that a lack of memory shows at once.
         order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
         for first in range(0, len(records), self._batch_size):
             numbers = order[first : first + self._batch_size]
@@ -276,19 +276,19 @@ class Pipeline:
         return answers[0] if is_one else kind.collect([answers[number] for number in range(len(records))])
 
     def _read(self, value: Any, where: str) -> Any:
-        """A record of an input; of a task that takes texts alone also a dict of `text`."""
+        """Makes a record of an input; tasks of single texts also accept a dict of `text`."""
         kind = self._predictor.kind
         if isinstance(value, Mapping) and kind.inputs == ("text",):
             (value,) = kind.fields(value, kind.inputs, where)
         return kind.parse_input(value, where)
 
     def _check_fields(self, fields: Mapping[str, Any]) -> None:
-        """InputError for keywords that the task does not know."""
+        """Raises InputError for keywords that the task does not know."""
         inputs = self._predictor.kind.inputs
-        given = {name: f"{name}={shorten(value)}" for name, value in fields.items() if name not in inputs}
-        if lines := [f"{text}: {_ELSEWHERE[name]}" for name, text in given.items() if name in _ELSEWHERE]:
-            raise InputError("; ".join([*lines, *(f"unknown {x}" for x in given if x not in _ELSEWHERE)]))
-        check_names(given, (*inputs, "top_k"), ", ".join(given.values()))
+        others = {name: f"{name}={shorten(value)}" for name, value in fields.items() if name not in inputs}
+        if lines := [f"{text}: {_ELSEWHERE[name]}" for name, text in others.items() if name in _ELSEWHERE]:
+            raise InputError("; ".join([*lines, *(f"unknown {x}" for x in others if x not in _ELSEWHERE)]))
+        check_names(others, (*inputs, "top_k"), ", ".join(others.values()))
 
     def _check_top_k(self, top_k: int) -> None:
         if self.task not in ("classification", "multi_label", "fill_mask", "question_answering"):

@@ -1,4 +1,4 @@
-"""Models that answer: of a run directory, in memory, or exported for serving."""
+"""Models that answer texts: from a run directory, in memory, or exported for serving."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.masked_words import MaskedWords
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PATIENCE, TOP_K, Served
+from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PATIENCE, TOP_K, ServingModel
 from albert_tf.tasks.task import SEQ_LENGTH
 from albert_tf.text.tokenizer import TextTokenizer
-from albert_tf.training.distribution import compiles
+from albert_tf.training.distribution import uses_xla
 
 
 class Predictor(NamedTuple):
-    """A model that answers by the signatures of its kind."""
+    """A model with a kind of task, which says how to call it."""
 
     kind: Task
-    # From the name of a signature, its inputs, and the fillings of a mask, or answers, to its outputs.
+    # From the name of a signature, its inputs, and top_k to its outputs.
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
-    max_top_k: int | None = None  # fillings of a mask, or answers, at most; None: any number
+    max_top_k: int | None = None  # largest top_k of a mask's fillings, or answers; None: no limit
     has_exits: bool = False  # True if texts can leave early
-    patience: int | None = None  # with which they do
+    patience: int | None = None  # None: all layers are computed
 
     def outputs(self, records: Records, top_k: int) -> dict[str, np.ndarray]:
-        """The outputs for records that `kind.parse_input` has made, a row for each."""
+        """Computes the outputs for records of `kind.parse_input`, one row each."""
         signature, inputs = self.kind.to_model_inputs(records)
         if self.patience is not None:
             patience = np.full(len(records), self.patience, np.int32)
@@ -59,10 +59,14 @@ def load_predictor(
     precision: str = "float32",
     features: Mapping[str, Any] | None = None,
 ) -> Predictor:
-    """The model of a run directory, or of a published name; arguments are those of `pipeline`.
+    """Loads the model of a run directory or of a published name.
 
-    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
-
+    Args:
+      source: path of the run, or a published name.
+      step: training step of the checkpoint. None: as `load` chooses it.
+      xla: see `pipeline`.
+      precision: of the computation, "float32" or "bfloat16".
+      features: settings of `FeatureExtraction`, for embeddings. None: answers of the model's task.
     Raises:
       InputError: the model has no head that answers, weights are non-finite, or a file is damaged.
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
@@ -79,22 +83,22 @@ def create_predictor(
     xla: bool | None = None,
     features: Mapping[str, Any] | None = None,
 ) -> Predictor:
-    """A model in memory with the content of its task.json; `xla` is that of `pipeline`.
+    """Creates a predictor from a model in memory and the entries of its task.json.
 
-    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
+    See `load_predictor` for `xla` and `features`.
     """
     config = {**config, **task_of(model)}
     kind = (
         create_task(config) if features is None else FeatureExtraction(model.config.hidden_size, **features)
     )
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
-    served = Served(model, tokenizer, seq_length, config)
-    if compiles(xla):
+    served = ServingModel(model, tokenizer, seq_length, config)
+    if uses_xla(xla):
         served = served._replace(compiled=CompiledEncoder(served.encoder, few_lengths(seq_length)))
 
     @functools.lru_cache(maxsize=8)
     def trace(top_k: int, *specs: tf.TensorSpec) -> Callable[..., Tensors]:
-        kind.check_served(served)
+        kind.check_model(served)
         answer = functools.partial(kind.answer, served._replace(top_k=top_k))
         function = tf.function(answer, autograph=False)
         return function.get_concrete_function(**{spec.name: spec for spec in specs})
@@ -109,17 +113,17 @@ def create_predictor(
 
 
 def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = None) -> Predictor:
-    """The serving model in a folder with a saved_model.pb; an InputError if it is none that answers.
+    """Loads an exported serving model from a folder with a saved_model.pb.
 
-    With `features`, settings of `FeatureExtraction`, it answers with embeddings.
+    See `load_predictor` for `features`. Raises InputError if the module does not answer texts.
     """
     loaded = tf.saved_model.load(literal_path(str(folder)))
-    outputs = {name: found.structured_outputs for name, found in loaded.signatures.items()}
+    outputs = {name: signature.structured_outputs for name, signature in loaded.signatures.items()}
 
     def ask(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
         if signature not in outputs:
             raise InputError(f"{folder} has no signature {signature!r}: export the run again")
-        # `loaded` is held here, for signatures do not hold what they are of.
+        # This closure keeps `loaded` alive, which its signatures do not.
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
         return _arrays(loaded.signatures[signature](**tensors))
 
@@ -130,10 +134,10 @@ def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = N
     if task.is_file() and DEFAULT in outputs:
         config = json_object(task.read_bytes(), task)
     if features is not None or config is None:
-        what = "answers" if features is None else "embeds texts"
+        problem = "answers" if features is None else "embeds texts"
         embeds = FeatureExtraction.signature in outputs
         remedy = 'ask for "feature-extraction"' if embeds else "name the folder hub/serving of an export"
-        raise InputError(f"{folder} has no signature that {what}: {remedy}")
+        raise InputError(f"{folder} has no signature that {problem}: {remedy}")
     kind = create_task(config)
     has_limit = isinstance(kind, MaskedWords | QuestionAnswering)
     max_top_k = outputs[kind.signature]["scores"].shape[-1] if has_limit else None

@@ -18,10 +18,10 @@ from absl import logging
 
 from albert_tf.constants import FIRST, INPUT_MASK, TRUNCATE, WINDOWS
 from albert_tf.conversion import init_from as starts
-from albert_tf.errors import InputError, Missing
+from albert_tf.errors import InputError, MissingFileError
 from albert_tf.filesystem import literal_path
 from albert_tf.finetuning.finetuning_recipes import BALANCED, FINETUNING_RECIPES
-from albert_tf.inference.classifier_metrics import of_second_label
+from albert_tf.inference.classifier_metrics import second_label_metric
 from albert_tf.inference.inputs import (
     HEAD_VARIABLES,
     LabelEncoder,
@@ -29,12 +29,12 @@ from albert_tf.inference.inputs import (
     check_label_names,
     choose_head,
     expand_weight,
-    known_labels,
     pack_texts,
     parse_texts,
     segments,
     tokenize_dataset,
     tokenize_inputs,
+    translate_label_errors,
 )
 from albert_tf.io import PathLike, check_path
 from albert_tf.models.compiled_encoder import CompiledEncoder
@@ -52,16 +52,16 @@ from albert_tf.tasks.examples import TokenizedExamples, check_length, truncation
 from albert_tf.tasks.long_texts import pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.metrics import accuracy
 from albert_tf.tasks.serving import without_padding
-from albert_tf.tasks.task_reports import number_figures
+from albert_tf.tasks.task_reports import regression_metrics
 from albert_tf.text.text_tokenizer import InputFormat
 from albert_tf.text.tokenizer import TextTokenizer, TokenizerConfig, open_tokenizer
 from albert_tf.text.tokenizer_config import KIND_DEFAULTS
-from albert_tf.training.distribution import compiles
+from albert_tf.training.distribution import uses_xla
 
 CLASSIFIER_RECIPE = FINETUNING_RECIPES["classification"]
 DEFAULT_FOR_TASK = "auto"
 
-# Loss and metrics of logits by task, where `compile` is given none.
+# Default loss and metrics of `compile`, by task.
 _DEFAULTS: dict[str, Callable[[], tuple[Any, list[Any]]]] = {
     "regression": lambda: (keras.losses.MeanSquaredError(), []),
     "classification": lambda: (keras.losses.SparseCategoricalCrossentropy(from_logits=True), ["accuracy"]),
@@ -71,11 +71,11 @@ _DEFAULTS: dict[str, Callable[[], tuple[Any, list[Any]]]] = {
     ),
 }
 
-_DECISIONS = ("multi_label", "threshold")  # entries of task.json about what logits mean
-_LONG = tuple(field.name for field in dataclasses.fields(LongTexts))  # and about how long texts are read
+# Entries of task.json about the meaning of logits, and about long texts.
+_DECISIONS = ("multi_label", "threshold")
+_LONG = tuple(field.name for field in dataclasses.fields(LongTexts))
 
-
-# Batches that Keras takes as they are, and these or token ids.
+# Inputs that Keras takes as they are: batches, and token ids.
 _BATCHES = (keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
 _NOT_TEXTS = (Mapping, *_BATCHES)
 
@@ -165,7 +165,7 @@ class TextClassifier(keras.Model):
         self.multi_label, self.threshold = multi_label, threshold
         self.xla = xla
         self._begins_at_mean = False
-        self._patience: int | None = None  # of the `predict` that runs
+        self._patience: int | None = None  # of the running `predict`
         self.built = True
         self._learn_form(takes_pairs if long == TRUNCATE else False)
 
@@ -222,20 +222,20 @@ class TextClassifier(keras.Model):
                 return variables(name) if is_kept or name not in HEAD_VARIABLES else None
 
             recipe = CLASSIFIER_RECIPE.replace(dropout=dropout, classifier_dropout=classifier_dropout)
-            config = recipe.network(stored.config)
+            config = recipe.apply_dropout(stored.config)
             if head["pooling"] == FIRST and config.pooler == "none":
                 config = config.with_pooler()
                 logging.info("%s has no pooler: a new one begins at random", origin)
             classifier = build_model(config, head, read, dtype=dtype)
             check_finite(classifier, stored, step)
             tokenizer = open_tokenizer(start.vocabulary, **start.tokenizer)
-        there = stored.task if stored.task["model"] == head["model"] else {}
-        length = there.get("seq_length", min(CLASSIFIER_RECIPE.seq_length, config.max_position_embeddings))
-        given = {"seq_length": length}
+        entries = stored.task if stored.task["model"] == head["model"] else {}
+        length = entries.get("seq_length", min(CLASSIFIER_RECIPE.seq_length, config.max_position_embeddings))
+        defaults = {"seq_length": length}
         if is_kept:
-            given |= {name: stored.task[name] for name in (*_DECISIONS, *_LONG) if name in stored.task}
-            given["takes_pairs"] = takes_pairs(stored.task)
-        model = cls(classifier, tokenizer, head["labels"], **{**given, **settings})
+            defaults |= {name: stored.task[name] for name in (*_DECISIONS, *_LONG) if name in stored.task}
+            defaults["takes_pairs"] = takes_pairs(stored.task)
+        model = cls(classifier, tokenizer, head["labels"], **{**defaults, **settings})
         model._begins_at_mean = classifier.num_labels == 1 and not is_kept
         return model
 
@@ -252,13 +252,13 @@ class TextClassifier(keras.Model):
           OSError: it does not exist or cannot be read.
         """
         if not check_path(path, "path").exists():
-            raise Missing(f"path={os.fspath(path)!r} does not exist: correct the path")
+            raise MissingFileError(f"path={os.fspath(path)!r} does not exist: correct the path")
         if Path(path, TASK_FILE).is_file():
             raise InputError(f"path={os.fspath(path)!r} is a run: use {cls.__name__}.from_pretrained")
         try:
             name = literal_path(str(path)) if Path(path).is_dir() else os.fspath(path)
             model = keras.models.load_model(name)
-        except (TypeError, ValueError, OSError) as error:  # of layers that Keras does not know, and of no ZIP
+        except (TypeError, ValueError, OSError) as error:  # unknown layers; not a ZIP file
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise InputError(f"path={os.fspath(path)!r} holds no {cls.__name__}: {error}") from error
@@ -267,7 +267,7 @@ class TextClassifier(keras.Model):
         return model
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
-        """As `call`, also of lists and arrays of texts, which Keras does not convert."""
+        """Like `call`; also accepts lists and arrays of texts, which Keras does not convert."""
         if not isinstance(inputs, Mapping):
             if not all(map(tf.is_tensor, tf.nest.flatten(inputs))):
                 records = parse_texts(inputs, "inputs")
@@ -289,18 +289,18 @@ class TextClassifier(keras.Model):
           float32 [B, K].
         """
         ids, pool = self._windows(inputs if isinstance(inputs, Mapping) else self._token_ids(inputs))
-        if not self.pad_to_length and not self.jit_compile:  # XLA wants static shapes
+        if not self.pad_to_length and not self.jit_compile:  # XLA needs static shapes
             ids = without_padding(ids)
             if not training:
                 ids = skip_padding(ids)
         return pool(self.classifier(ids, training=training)["logits"])
 
     def predict_step(self, data: Any) -> tf.Tensor:
-        """The logits of a batch of `predict`."""
+        """Computes the logits of a batch of `predict`."""
         if self._patience is not None:
             ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
             return call_with_early_exit(self.classifier, ids, self._patience)["logits"]
-        if self.jit_compile or not compiles(self.xla):
+        if self.jit_compile or not uses_xla(self.xla):
             return super().predict_step(data)
         ids, pool = self._windows(keras.utils.unpack_x_y_sample_weight(data)[0])
         ids = without_padding(ids)
@@ -331,19 +331,19 @@ class TextClassifier(keras.Model):
         """
         if kwargs.get("jit_compile") and self.long_texts.long == WINDOWS:
             raise InputError("jit_compile=True: the number of windows varies, leave it out")
-        own_loss, own_metrics = _DEFAULTS[self.task_entries()["task"]]()
-        loss = own_loss if loss == DEFAULT_FOR_TASK else loss
-        metrics = own_metrics if metrics == DEFAULT_FOR_TASK else metrics
+        default_loss, default_metrics = _DEFAULTS[self.task_entries()["task"]]()
+        loss = default_loss if loss == DEFAULT_FOR_TASK else loss
+        metrics = default_metrics if metrics == DEFAULT_FOR_TASK else metrics
         if optimizer == DEFAULT_FOR_TASK:
             optimizer = keras.optimizers.Adam(CLASSIFIER_RECIPE.learning_rate)
         weighted = kwargs.pop("weighted_metrics", None)
         if self.classifier.num_labels == 2 and not self.multi_label:
-            metrics, weighted = tf.nest.map_structure(of_second_label, (metrics, weighted))
+            metrics, weighted = tf.nest.map_structure(second_label_metric, (metrics, weighted))
         self._labels(loss).check_metrics([metrics, weighted])
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compiles as the saved model was; Keras does not call a `compile` that is not its own."""
+        """Compiles like the saved model; Keras does not call an overridden `compile`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.optimizer.build(self.trainable_variables)
 
@@ -387,7 +387,7 @@ class TextClassifier(keras.Model):
                 )
             if class_weight != BALANCED:
                 class_weight = self._labels(None).weights(class_weight)
-        check_labelled(x, y)
+        check_has_labels(x, y)
         x, y = self._data(x, y, "x", learns=True)
         if class_weight == BALANCED:
             class_weight = self._labels(None).balanced_weights(y)
@@ -400,10 +400,10 @@ class TextClassifier(keras.Model):
             validation_data = (texts, labels, *(_weight_of_each(weight, labels) for weight in weights))
         elif validation_data is not None:
             validation_data, _ = self._data(validation_data, None, "validation_data")
-        further = {"validation_data": validation_data, "class_weight": class_weight, **kwargs}
-        further["sample_weight"] = _weight_of_each(sample_weight, y)
-        with known_labels():
-            return super().fit(x, y, *args, **further)
+        kwargs |= {"validation_data": validation_data, "class_weight": class_weight}
+        kwargs["sample_weight"] = _weight_of_each(sample_weight, y)
+        with translate_label_errors():
+            return super().fit(x, y, *args, **kwargs)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Keras' `evaluate`.
@@ -418,11 +418,11 @@ class TextClassifier(keras.Model):
         Raises:
           InputError: a value is not a text or a label.
         """
-        check_labelled(x, y)
+        check_has_labels(x, y)
         x, y = self._data(x, y, "x")
         if "sample_weight" in kwargs:
             kwargs["sample_weight"] = _weight_of_each(kwargs["sample_weight"], y)
-        with known_labels():
+        with translate_label_errors():
             return super().evaluate(x, y, *args, **kwargs)
 
     def predict(self, x: Any, *args: Any, patience: int | None = None, **kwargs: Any) -> np.ndarray:
@@ -442,8 +442,8 @@ class TextClassifier(keras.Model):
         if patience is not None:
             check_patience(patience, self.classifier.early_exit, self.jit_compile or self.xla)
         if patience != self._patience:
-            self._patience, self.predict_function = patience, None  # which Keras traces once
-        with known_labels():
+            self._patience, self.predict_function = patience, None  # traced again by Keras
+        with translate_label_errors():
             return super().predict(self._data(x, None, "x")[0], *args, **kwargs)
 
     def predict_proba(self, x: Any, **kwargs: Any) -> np.ndarray:
@@ -473,7 +473,7 @@ class TextClassifier(keras.Model):
         """
         if self.classifier.num_labels == 1:
             return self.predict(x, **kwargs)[:, 0].tolist()
-        return [found.value for found in self._kind.scored_predictions(self.predict_proba(x, **kwargs))]
+        return [guess.value for guess in self._kind.scored_predictions(self.predict_proba(x, **kwargs))]
 
     def score(self, x: Any, y: Any, **kwargs: Any) -> float:
         """Computes the accuracy, or R² for regression.
@@ -491,13 +491,13 @@ class TextClassifier(keras.Model):
         if count == 1:
             predicted = self.predict_labels(x, **kwargs)
             right = LabelEncoder(None, 1, "").targets(y, len(predicted), "y").tolist()
-            return number_figures(right, predicted)["r2"]
+            return regression_metrics(right, predicted)["r2"]
         predicted = self._kind.scored_predictions(self.predict_proba(x, **kwargs))
         right, numbers = (
             LabelEncoder(self.labels, count, "").targets(y, len(predicted), "y"),
             np.arange(count),
         )
-        chosen = [np.isin(numbers, found.chosen) for found in predicted]  # bool [K] each
+        chosen = [np.isin(numbers, guess.chosen) for guess in predicted]  # bool [K] each
         is_label = right > 0 if right.ndim == 2 else right[:, np.newaxis] == numbers  # [N, K]
         return accuracy(is_label, np.array(chosen))
 
@@ -510,17 +510,17 @@ class TextClassifier(keras.Model):
 
     def _learn_form(self, pairs: bool | None) -> None:
         self.takes_pairs = pairs
-        # Of what a SavedModel takes; Keras would have it from the first call, which may be one of token ids.
-        self._saved_model_inputs_spec = None  # else Keras keeps the first
+        # A SavedModel takes texts. Keras would take the inputs of the first call, perhaps token ids.
+        self._saved_model_inputs_spec = None  # otherwise Keras keeps the first spec
         self._set_save_spec(tf.TensorSpec([None, 2] if pairs else [None], tf.string, "text"))
 
     def _check_form(self, pairs: bool | None, argument: str) -> None:
         if None not in (pairs, self.takes_pairs) and pairs != self.takes_pairs:
-            given, learned = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
-            raise InputError(f"{argument} holds {given}: the model learned {learned}")
+            form, learned = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
+            raise InputError(f"{argument} holds {form}: the model learned {learned}")
 
     def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
-        """The encoder's inputs, int32 [B, S] each, of tensors of texts."""
+        """Tokenises tensors of texts to the encoder's inputs, int32 [B, S] each."""
         columns, reading = segments(texts), (self.seq_length, self.long_texts.long)
         tokens = [self.tokenizer.tokenize_shortened(text, *reading) for text in columns]
         return text_inputs(tokens, *self._reading)
@@ -530,7 +530,7 @@ class TextClassifier(keras.Model):
         return self.seq_length, self.tokenizer.vocabulary.input_format, self.long_texts
 
     def _windows(self, ids: Mapping[str, tf.Tensor]) -> tuple[Any, Callable[[tf.Tensor], tf.Tensor]]:
-        """The network's inputs for those of texts, and a function from its logits to those of the texts."""
+        """Cuts inputs into windows; returns these, and a function that pools their logits by text."""
         if self.long_texts.long != WINDOWS:
             return ids, lambda logits: logits
         windows, rows = window_inputs(ids, *self._reading)
@@ -539,17 +539,17 @@ class TextClassifier(keras.Model):
         )
 
     def _columns(self, rows: TokenizedExamples) -> int:
-        """Columns of an array of texts; for XLA, which compiles for each length, one of a few."""
+        """Number of columns of an array of texts; one of a few for XLA, which compiles for each length."""
         if self.long_texts.long == WINDOWS:
             return int(rows.sequence_lengths.max())
         if self.pad_to_length or not self.jit_compile:
-            return self.seq_length  # `call` leaves the padding of each batch out
+            return self.seq_length  # `call` drops the padding of each batch
         longest = min(rows.sequence_lengths.max(), self.seq_length)
         return next(length for length in few_lengths(self.seq_length) if length >= longest)
 
     def _data(self, x: Any, y: Any, argument: str, learns: bool = False) -> tuple[Any, Any]:
-        """Token ids for texts, and targets for labels, if there are any."""
-        labels, lines = self._labels(getattr(self, "loss", None)), []  # Keras sets the loss when it compiles
+        """Converts texts to token ids, and labels, if any, to targets."""
+        labels, lines = self._labels(getattr(self, "loss", None)), []  # set by `compile`
         if isinstance(x, tf.data.Dataset):
             x, pairs = tokenize_dataset(x, self._token_ids, labels, argument)
         elif isinstance(x, _NOT_TEXTS) and not hasattr(x, "column_names"):
@@ -612,7 +612,7 @@ class TextClassifier(keras.Model):
         return entries if self.takes_pairs is None else {**entries, PAIRS_KEY: self.takes_pairs}
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of `from_config` for the same, untrained model, with its vocabulary."""
+        """The arguments of `from_config`, including the vocabulary, for an untrained model."""
         files = self.tokenizer.vocabulary.files
         return {
             "name": self.name,
@@ -639,12 +639,12 @@ class TextClassifier(keras.Model):
         return cls(classifier, TokenizerConfig(kind, files, settings).open(), **config)
 
 
-def check_labelled(x: Any, y: Any) -> None:
-    """InputError for texts without labels; a dataset has them beside its texts."""
+def check_has_labels(x: Any, y: Any) -> None:
+    """Raises InputError for texts without labels; a dataset contains its labels."""
     if y is None and not isinstance(x, (tf.data.Dataset, *_BATCHES)):
         raise InputError("y is missing: give the label of each text")
 
 
 def _weight_of_each(sample_weight: Any, targets: Any) -> Any:
-    """Weights as Keras takes them, one a text; those of a dataset are in it."""
+    """Weights in Keras' form, one per text; a dataset contains its weights."""
     return expand_weight(sample_weight, len(targets)) if isinstance(targets, np.ndarray) else sample_weight

@@ -1,4 +1,4 @@
-"""An estimator of scikit-learn from texts to labels or numbers, for its pipelines, searches and splits."""
+"""A scikit-learn estimator from texts to labels or numbers, for pipelines, searches and cross-validation."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from albert_tf.inference.estimator_data import (
     MADE_BY,
     PickledRun,
     check_columns,
+    check_one_dimensional,
     check_replaceable,
     class_names,
     classes_and_names,
     column_names,
-    one_dimensional,
     row_weights,
     write_table,
 )
@@ -133,9 +133,9 @@ class TextEstimator(BaseEstimator):
         seed: int = 0,
         verbose: int = 0,
     ):
-        given = locals()
+        arguments = locals()
         for name in self._get_param_names():
-            setattr(self, name, given[name])
+            setattr(self, name, arguments[name])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -172,7 +172,7 @@ class TextEstimator(BaseEstimator):
         output = None if self.output is None else RunDirectory(self.output, "output")
         if output is not None:
             check_replaceable(output)
-        texts, weights, y = parse_texts(X, "X"), None, one_dimensional(y)
+        texts, weights, y = parse_texts(X, "X"), None, check_one_dimensional(y)
         if self.task == CLASSIFICATION:
             classes, labels = classes_and_names(y)
             check_classification_targets(classes)
@@ -181,13 +181,13 @@ class TextEstimator(BaseEstimator):
             classes, labels = None, numbers.tolist()
         if sample_weight is not None:
             weights = row_weights(sample_weight, len(texts))
-        # Grids of hyper-parameters hold scalars of NumPy.
-        params = self.get_params(deep=False).items()
-        given = {name: x.item() if isinstance(x, np.generic) else x for name, x in params}
-        recipe = {name: given[name] for name in _RECIPE if given[name] is not None}
+        params = self.get_params(deep=False)
+        # Grids of hyper-parameters contain NumPy scalars.
+        params = {name: x.item() if isinstance(x, np.generic) else x for name, x in params.items()}
+        recipe = {name: params[name] for name in _RECIPE if params[name] is not None}
         if isinstance(self.class_weight, Mapping):
             recipe["class_weight"] = {str(label): weight for label, weight in self.class_weight.items()}
-        with tempfile.TemporaryDirectory() as folder, _log_shown(self.verbose):
+        with tempfile.TemporaryDirectory() as folder, _log_level(self.verbose):
             train = Path(folder, "train.jsonl")
             settings = Finetuning(
                 output=train.with_name("run"),
@@ -197,25 +197,25 @@ class TextEstimator(BaseEstimator):
                 columns=write_table(train, texts, labels),
                 sample_weight=weights,
                 recipe=recipe,
-                questions={} if self.doc_stride is None else {"doc_stride": given["doc_stride"]},
-                evaluation={name: given[name] for name in ("eval_share", "best_by")},
-                threshold=given["threshold"],
-                loop={"early_stop": given["early_stop"]},
+                questions={} if self.doc_stride is None else {"doc_stride": params["doc_stride"]},
+                evaluation={name: params[name] for name in ("eval_share", "best_by")},
+                threshold=params["threshold"],
+                loop={"early_stop": params["early_stop"]},
                 execution=ComputeConfig(precision=self.precision),
-                seed=given["seed"],
+                seed=params["seed"],
                 command=MADE_BY,
             )
             try:
                 finetune(settings)
-            except InputError as error:  # which names the file, and flags
+            except InputError as error:  # its message names the file, and flags
                 message = re.sub(r"(?<!\S)--(?=[a-z])", "", str(error))
                 raise InputError(message.replace(str(train), "X and y")) from None
             run = PickledRun.of(RunDirectory(settings.output))
         if output is not None:
             run.copy_to(output)
-        return self._fitted(run, classes, column_names(X))
+        return self._set_fitted(run, classes, column_names(X))
 
-    def _fitted(self, run: PickledRun, classes: Any, columns: Any) -> TextEstimator:
+    def _set_fitted(self, run: PickledRun, classes: Any, columns: Any) -> TextEstimator:
         self._run, self.threshold_ = run, RunDirectory(run.path).task.get("threshold")
         self.__dict__.pop("feature_names_in_", None)
         if columns is not None:
@@ -236,14 +236,14 @@ class TextEstimator(BaseEstimator):
         Raises:
           InputError: the run was not fine-tuned for such a task, or its labels have no names.
         """
-        there = best_run(run)
-        kind = find_task_spec(run_task(there.task, there)).kind.name
+        stored = best_run(run)
+        kind = find_task_spec(run_task(stored.task, stored)).kind.name
         estimator = cls(**{"init_from": os.fspath(run), "task": kind, **arguments})
-        if kind != REGRESSION and (kind != CLASSIFICATION or "labels" not in there.task):
-            wanted = f"{REGRESSION} or {CLASSIFICATION} with names of labels"
-            raise InputError(f"{there} is not fine-tuned for {wanted}: name such a run")
-        classes = np.sort(np.array(there.task["labels"])) if kind == CLASSIFICATION else None
-        return estimator._fitted(PickledRun.of(there), classes, None)
+        if kind != REGRESSION and (kind != CLASSIFICATION or "labels" not in stored.task):
+            tasks = f"{REGRESSION} or {CLASSIFICATION} with names of labels"
+            raise InputError(f"{stored} is not fine-tuned for {tasks}: name such a run")
+        classes = np.sort(np.array(stored.task["labels"])) if kind == CLASSIFICATION else None
+        return estimator._set_fitted(PickledRun.of(stored), classes, None)
 
     @property
     def run_(self) -> str:
@@ -293,9 +293,9 @@ class TextEstimator(BaseEstimator):
         answers = self._answers(X, len(places))
         probabilities = np.zeros([len(answers), len(places)])
         for row, answer in zip(probabilities, answers, strict=True):
-            for said in answer:
-                row[places[said["label"]]] = said["score"]
-        return probabilities / probabilities.sum(axis=1, keepdims=True)  # they are float32's
+            for label in answer:
+                row[places[label["label"]]] = label["score"]
+        return probabilities / probabilities.sum(axis=1, keepdims=True)  # float32's rounding
 
     @available_if(is_classifier)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -313,7 +313,7 @@ class TextEstimator(BaseEstimator):
 
     @property
     def _places(self) -> dict[str, int]:
-        """Places of the labels in `classes_` by their names in the run."""
+        """Indices in `classes_` by the labels' names in the run."""
         return {name: place for place, name in enumerate(class_names(self.classes_))}
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -335,8 +335,8 @@ class TextEstimator(BaseEstimator):
 
 
 @contextlib.contextmanager
-def _log_shown(verbose: int) -> Iterator[None]:
-    """Shows the log while the block runs, or warnings alone."""
+def _log_level(verbose: int) -> Iterator[None]:
+    """Shows the log, or only warnings, while the block runs."""
     before = logging.get_verbosity()
     logging.set_verbosity(logging.INFO if verbose else logging.WARNING)
     try:

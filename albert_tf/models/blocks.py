@@ -1,7 +1,7 @@
 """The two blocks of a layer, attention and feed-forward, on hidden states [B·S, H].
 
-Between blocks the hidden states are a matrix: MatMul, BiasAdd and the activation behind it are what
-TensorFlow's graph optimizer fuses, and it does so for matrices only.
+Between blocks the hidden states are a matrix: TensorFlow's graph optimizer fuses MatMul, BiasAdd and the
+activation for matrices only.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from albert_tf.models.layers import (
     dense,
     dropout,
 )
-from albert_tf.models.padding import TokenIndex, of_first_tokens
+from albert_tf.models.padding import TokenIndex, gather_first_tokens
 
-# What a block computes with; its last pair is that of the closing LayerNorm.
+# The parameters of a block. The last pair belongs to the LayerNorm at its end.
 Parameters = tuple[DenseWeights, DenseWeights, DenseWeights]
 
 
 class AttentionBlock(Layer):
-    """Self-attention, a dense layer, dropout, and the LayerNorm that closes the block.
+    """Self-attention, a dense layer, dropout, and a LayerNorm at the end.
 
-    Its variables' scope is one such as `encoder/transformer/group_0/inner_group_0`.
+    Args:
+      scope: scope of the variables, such as `encoder/transformer/group_0/inner_group_0`.
+      config: architecture of the network.
     """
 
     def __init__(self, scope: str, config: AlbertConfig, **kwargs: Any):
@@ -46,7 +48,7 @@ class AttentionBlock(Layer):
         self.layer_norm = LayerNorm(f"{scope}/LayerNorm", width, config)
 
     def parameters(self) -> Parameters:
-        """One kernel [H, 3H] and bias [3H] of query, key and value; those of the output; gamma and beta."""
+        """Kernel [H, 3H] and bias [3H] of query, key and value; of the output; gamma and beta."""
         parts = [part.parameters() for part in (self.query, self.key, self.value)]
         kernels, biases = zip(*parts, strict=True)
         projections = tf.concat(kernels, axis=1), tf.concat(biases, axis=0)
@@ -62,53 +64,56 @@ class AttentionBlock(Layer):
         tokens: TokenIndex | None = None,
         first_only: bool = False,
     ) -> tf.Tensor:
-        """Hidden states before the block to those behind it.
+        """Computes the hidden states after the block.
 
         Args:
-          x: [B·S, H].
-          parameters: what `parameters` returned in this call of the model.
-          bias: [B, 1, 1, S], as `attention_bias` makes it.
+          x: hidden states before the block, [B·S, H].
+          parameters: result of `parameters`, which is called once in each call of the model.
+          bias: [B, 1, 1, S], from `attention_bias`.
           elementwise: the network's activation, softmax and LayerNorm.
-          seeds: two int32 [2], of the probabilities' dropout and of the output's; None drops nothing.
-          tokens: of which x are the hidden states, [T, H] then; None: of all positions.
-          first_only: True for the first token of each row alone, [B, H], which reads all.
+          seeds: two seeds int32 [2], for dropout of the probabilities and of the output. None: no dropout.
+          tokens: the tokens that x [T, H] has hidden states of. None: x has those of all positions.
+          first_only: True to compute only the first token of each row, [B, H]. It attends to all tokens.
+        Returns:
+          Hidden states of the shape of x, or [B, H].
         """
         config = self.config
         projections, output, norm = parameters
         probabilities_seed, output_seed = seeds or (None, None)
         if first_only:
             split = [config.hidden_size, 2 * config.hidden_size]
-            of_query, of_others = zip(*(tf.split(part, split, axis=-1) for part in projections), strict=True)
-            key, value = self._heads(x, of_others, bias, tokens)
-            x, tokens = of_first_tokens(x, bias, tokens), None  # [B, H]
-            (query,) = self._heads(x, of_query, bias[..., :1])  # [B, N, 1, D]
+            split_parts = (tf.split(part, split, axis=-1) for part in projections)
+            query_weights, key_value_weights = zip(*split_parts, strict=True)
+            key, value = self._split_heads(x, key_value_weights, bias, tokens)
+            x, tokens = gather_first_tokens(x, bias, tokens), None  # [B, H]
+            (query,) = self._split_heads(x, query_weights, bias[..., :1])  # [B, N, 1, D]
         else:
-            query, key, value = self._heads(x, projections, bias, tokens)
+            query, key, value = self._split_heads(x, projections, bias, tokens)
         rate, softmax = config.attention_probs_dropout_prob, elementwise.softmax
         context = attention(query, key, value, bias, rate, probabilities_seed, softmax)  # [B, N, S, D]
         context = tf.transpose(context, [0, 2, 1, 3])  # [B, S, N, D]
         context = tf.reshape(context, [-1, config.hidden_size])  # [B·S, H]
         if tokens is not None:
-            context = tokens.pick(context)
+            context = tokens.gather(context)
         y = dropout(dense(context, *output), config.hidden_dropout_prob, output_seed)
         return elementwise.layer_norm(y + x, *norm)
 
     def probabilities(self, x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex | None = None) -> tf.Tensor:
-        """The attention of each token to all, [B, N, S, S]; arguments as in `call`."""
-        query, key, _ = self._heads(x, self.parameters()[0], bias, tokens)
+        """The attention of each token to all tokens, [B, N, S, S]. See `call` for the arguments."""
+        query, key, _ = self._split_heads(x, self.parameters()[0], bias, tokens)
         return attention_probabilities(query, key, bias)
 
-    def _heads(
+    def _split_heads(
         self, x: tf.Tensor, projections: DenseWeights, bias: tf.Tensor, tokens: TokenIndex | None = None
     ) -> list[tf.Tensor]:
-        """Query, key and value of each head, or some of them, [B, N, S, D] each; arguments as in `call`.
+        """Query, key and value of each head, as far as `projections` has them, [B, N, S, D] each.
 
-        Of the bias the shape counts, [B, 1, 1, S].
+        See `call` for the other arguments. Only the shape of the bias is used.
         """
         heads, width = self.config.num_attention_heads, self.config.hidden_size
         projected = dense(x, *projections)  # [B·S, 3H]
         if tokens is not None:
-            projected = tokens.spread(projected)
+            projected = tokens.scatter_repeat(projected)
         parts = projected.shape[-1] // width
         shape = [tf.shape(bias)[0], tf.shape(bias)[3], parts, heads, width // heads]
         projected = tf.reshape(projected, shape)  # [B, S, 3, N, D]
@@ -116,9 +121,9 @@ class AttentionBlock(Layer):
 
 
 class FeedForwardBlock(Layer):
-    """Two dense layers with an activation between them, dropout, and the LayerNorm that closes the block.
+    """Two dense layers with an activation between them, dropout, and a LayerNorm at the end.
 
-    Its arguments, and those of `call`, are those of `AttentionBlock`; there is one seed.
+    See `AttentionBlock` for the arguments.
     """
 
     def __init__(self, scope: str, config: AlbertConfig, **kwargs: Any):
@@ -137,7 +142,7 @@ class FeedForwardBlock(Layer):
     def call(
         self, x: tf.Tensor, parameters: Parameters, elementwise: LayerOps, seed: Seed = None
     ) -> tf.Tensor:
-        """Hidden states [B·S, H] before the block to those behind it."""
+        """The hidden states after the block, [B·S, H]. See `AttentionBlock.call` for the arguments."""
         intermediate, output, norm = parameters
         inner = elementwise.activation(dense(x, *intermediate))  # [B·S, I]
         y = dropout(dense(inner, *output), self.config.hidden_dropout_prob, seed)  # [B·S, H]

@@ -21,12 +21,12 @@ from albert_tf.models.layers import Layer, attention_bias, kernel_initializer, l
 from albert_tf.models.padding import TokenIndex, skip_padding
 from albert_tf.models.sharing import BlockPair, sharing_plan
 
-# From the states of tokens before a layer, the attention's bias and the tokens to the states after it.
+# A layer: from states [T, H], the attention's bias and the tokens' positions to the next states.
 Apply = Callable[[tf.Tensor, tf.Tensor, TokenIndex], tf.Tensor]
 
 
 class ExitClassifiers(Layer):
-    """The classifiers after all layers but the last: states [B, L - 1, H] to float32 logits [B, L - 1, K].
+    """Classifiers after all layers except the last: states [B, L - 1, H] to float32 logits [B, L - 1, K].
 
     The variables are `exits/output_weights` [L - 1, K, H] and `exits/output_bias` [L - 1, K].
     """
@@ -47,41 +47,41 @@ class ExitClassifiers(Layer):
 
 
 class _Batch(NamedTuple):
-    """The examples that are left before a layer, and the answers of all so far."""
+    """State of the loop over layers: the examples still in the network, and the answers so far."""
 
     layer: tf.Tensor  # int32 [], from 0
     x: tf.Tensor  # states of the tokens [T, H]
-    places: tf.Tensor  # where these stand among all positions, int32 [T]
+    places: tf.Tensor  # positions of the tokens in the flattened batch, int32 [T]
     mask: tf.Tensor  # [R, S]
-    examples: tf.Tensor  # numbers in the whole batch, int32 [R / C]
-    agreed: tf.Tensor  # layers in a row that agreed with the one before, int32 [R / C]
-    logits: tf.Tensor  # of the last layer of each example of the whole batch, float32 [B, K]
-    layers: tf.Tensor  # number of layers that each of them took, int32 [B]
+    examples: tf.Tensor  # indices in the whole batch, int32 [R / C]
+    agreed: tf.Tensor  # number of layers in a row that agreed, int32 [R / C]
+    logits: tf.Tensor  # latest logits of each example of the whole batch, float32 [B, K]
+    layers: tf.Tensor  # number of layers computed for each of them, int32 [B]
 
 
 def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | int) -> dict[str, tf.Tensor]:
-    """The logits of examples that leave as soon as `patience` layers in a row agree with the one before.
+    """Computes logits layer by layer; an example leaves when `patience` layers in a row agree.
 
-    Labels, or options, agree where the likeliest is the same; numbers that differ by less than the model's
-    exit_threshold. States are computed of the examples alone that are left, and of their tokens. An example
-    answers the same whatever others are in its batch.
+    A layer agrees with the one before if its likeliest label, or option, is the same, or if its number
+    differs by less than the model's exit_threshold. Only examples that have not left are computed further.
+    Other examples in the batch do not change an answer. There is no dropout.
 
     Args:
-      model: a PooledModel with early_exit; it has no dropout here.
-      inputs: of the encoder, [R, S] each, or [B, C, S] of options.
-      patience: integer [B], or one for all; from L on every layer is computed, and less than 1 is as 1.
+      model: a PooledModel with early_exit.
+      inputs: the encoder's inputs, [R, S] each, or [B, C, S] for multiple choice.
+      patience: integer [B], or one for all. L or more computes every layer; less than 1 counts as 1.
     Returns:
-      `logits` float32 [B, K] and `layers` int32 [B], the number of layers computed of each example.
+      `logits` float32 [B, K] and `layers` int32 [B], the number of layers computed for each example.
     """
     flat = {name: inputs[name] for name in ENCODER_INPUTS if name in inputs}
     flat = {name: tf.reshape(x, [-1, x.shape[-1] or tf.shape(x)[-1]]) for name, x in flat.items()}
     _, mask, x, tokens = model.encoder.first_states(skip_padding(flat))
-    own, last = model.exits, model.classifier
-    weights = tf.concat([own.output_weights, last.output_weights[tf.newaxis]], axis=0)  # [L, units, H]
-    biases = tf.concat([own.output_bias, last.output_bias[tf.newaxis]], axis=0)  # [L, units]
+    exits, last = model.exits, model.classifier
+    weights = tf.concat([exits.output_weights, last.output_weights[tf.newaxis]], axis=0)  # [L, units, H]
+    biases = tf.concat([exits.output_bias, last.output_bias[tf.newaxis]], axis=0)  # [L, units]
     length, count = tf.shape(mask)[1], tf.shape(mask)[0] // model.rows_each
     num_logits = weights.shape[1] * model.rows_each  # K
-    wanted = tf.maximum(tf.broadcast_to(tf.cast(patience, tf.int32), [count]), 1)
+    patience = tf.maximum(tf.broadcast_to(tf.cast(patience, tf.int32), [count]), 1)
 
     def agree(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
         if num_logits == 1:
@@ -90,15 +90,15 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
 
     def one_layer(apply: Apply, before: _Batch) -> _Batch:
         rows = tf.shape(before.mask)[0]
-        tokens = TokenIndex.at(before.places, rows * length)
+        tokens = TokenIndex.from_places(before.places, rows * length)
         x = apply(before.x, attention_bias(before.mask, before.x.dtype), tokens)
-        sequence = tf.reshape(tokens.padded(x), [rows, length, x.shape[-1]])
+        sequence = tf.reshape(tokens.scatter_zeros(x), [rows, length, x.shape[-1]])
         state = model.state(sequence, before.mask)
         logits = biased_logits(state, weights[before.layer], biases[before.layer])
         logits = tf.reshape(model.mask_logits(logits, before.mask), [-1, num_logits])
         is_same = (before.layer > 0) & agree(tf.gather(before.logits, before.examples), logits)
         agreed = tf.where(is_same, before.agreed + 1, 0)
-        stays = agreed < tf.gather(wanted, before.examples)
+        stays = agreed < tf.gather(patience, before.examples)
         rows_stay = tf.repeat(stays, model.rows_each)
         row = before.places // length  # [T]
         tokens_stay = tf.gather(rows_stay, row)
@@ -111,7 +111,7 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
             tf.boolean_mask(before.mask, rows_stay),
             tf.boolean_mask(before.examples, stays),
             tf.boolean_mask(agreed, stays),
-            # Of those that stay as well: a later layer overwrites them.
+            # Also for examples that stay: a later layer overwrites them.
             tf.tensor_scatter_nd_update(before.logits, at, logits),
             tf.tensor_scatter_nd_update(before.layers, at, done),
         )
@@ -139,7 +139,7 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
 
 
 def _layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
-    """Each layer as a function, and how often in a row it is applied."""
+    """Each layer as a function, and the number of times in a row that it is applied."""
     config = encoder.config
     functions = layer_ops(config.hidden_act, config.layer_norm_eps, is_fused=False)
     attention = {key: (block, block.parameters()) for key, block in encoder.attention_blocks.items()}
@@ -160,7 +160,7 @@ def _layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
 
 
 def check_patience(patience: int, has_exits: bool, xla: bool | None = None) -> None:
-    """InputError for a patience that is none, of a model without exits, or of one that XLA is to compile."""
+    """Raises InputError if patience is not at least 1, the model has no exits, or XLA is to compile it."""
     check_type("patience", "int", patience)
     check_range("patience", patience, at_least=1)
     if not has_exits:

@@ -1,4 +1,4 @@
-"""Token ids to embeddings: words, positions and segment types, E wide."""
+"""Embeddings of token ids, positions and segment types, of width E."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from albert_tf.models.layers import Layer, LayerNorm, Seed, dropout, kernel_init
 
 
 class Embeddings(Layer):
-    """The sum of word, position and type embeddings, LayerNorm, dropout."""
+    """The sum of word, position and type embeddings, with LayerNorm and dropout."""
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
         super().__init__(**kwargs)
@@ -30,9 +30,9 @@ class Embeddings(Layer):
         return self.add_weight(f"embeddings/{name}", shape, kernel_initializer(config))
 
     def repeat_positions(self, trained: int, positions: int) -> None:
-        """Makes the positions from `trained` to `positions` copies of the first ones.
+        """Sets the embeddings of positions from `trained` to `positions` to copies of the trained ones.
 
-        Tokens then see near ones from the start as they have learned to.
+        Tokens can then attend to their neighbours from the start, as they have learned.
 
         Source: Beltagy et al. 2020, Longformer, §5.
         """
@@ -42,25 +42,25 @@ class Embeddings(Layer):
         self.position_embeddings.assign(table)
 
     def call(self, word_ids: tf.Tensor, mask: tf.Tensor, type_ids: tf.Tensor, seed: Seed = None) -> tf.Tensor:
-        """Embeddings [B, S, E] of word ids, mask and type ids, integer [B, S], in the layer's compute type.
+        """The embeddings [B, S, E] of word ids, mask and type ids, integer [B, S], in the compute type.
 
         Raises:
-          tf.errors.InvalidArgumentError: as `AlbertEncoder.call`.
+          tf.errors.InvalidArgumentError: see `AlbertEncoder.call`.
         """
         total = tf.gather(self.word_embeddings, word_ids)  # [B, S, E]
         types = self.token_type_embeddings
         if types is not None:
-            # The only type is that of all tokens, whatever their vocabulary says.
+            # A single type applies to all tokens, whatever their type ids are.
             total += types[0] if types.shape[0] == 1 else tf.gather(types, type_ids)
         total += self._positions(mask)
         return dropout(tf.cast(self.layer_norm(total), self.compute_dtype), self.dropout_rate, seed)
 
     def _positions(self, mask: tf.Tensor) -> tf.Tensor:
-        """Position embeddings, [S, E], or [B, S, E] where positions count tokens."""
+        """Position embeddings: [S, E], or [B, S, E] if positions count only tokens."""
         if self.position_offset:
             places = tf.cumsum(mask, axis=1) * mask + self.position_offset - 1  # [B, S]
             return tf.gather(self.position_embeddings, places)
-        # A slice, not [:length]: strided slices are cut silently at the end of the table. What it raises in a
-        # graph says its name, and only that can name the maximum: TPUs and TF Serving take no Assert.
+        # Not [:length], which would be cut silently at the end of the table. In a graph an error shows only
+        # the op's name. So the name holds the maximum: TPUs and TF Serving take no Assert.
         name = f"max_position_embeddings_is_{self.position_embeddings.shape[0]}"
         return tf.slice(self.position_embeddings, [0, 0], [tf.shape(mask)[1], -1], name)

@@ -1,4 +1,4 @@
-"""AlbertEncoder: token ids to hidden states, through groups of layers that share their parameters."""
+"""AlbertEncoder: computes hidden states of token ids, with groups of layers that share parameters."""
 
 from __future__ import annotations
 
@@ -20,29 +20,27 @@ from albert_tf.models.padding import TokenIndex
 from albert_tf.models.sharing import BlockPair, sharing_plan, with_num_layers
 
 ModelInputs = Mapping[str, tf.Tensor]
-Outputs = dict[str, Any]  # by name: tensors, and lists of them
+Outputs = dict[str, Any]  # tensors and lists of tensors by name
 M = TypeVar("M", bound="NetworkModel")
 
 
-_FEW_LAYERS = 3  # of the same blocks: more of them are quicker to trace as calls of one function
+# More layers than this with the same blocks are faster to trace as calls of one function.
+_FEW_LAYERS = 3
 
 
 class NetworkModel(keras.Model):
-    """Base class of the models: a Keras model of a config, whose variables exist after construction.
+    """Base class of the models: a Keras model with a config. Its variables exist after construction.
 
     Args:
-      config: the network's shape.
-      remat: gradient checkpointing: training computes each layer again in the backward pass and keeps the
-        activations of one layer, not of all, for the time of a second forward pass. The gradients are the
-        same, but have no derivatives of their own.
-      fused: training compiles each activation, softmax and LayerNorm of the layers with XLA, each of which
-        then keeps one tensor alone; quicker on CPUs. For sequences of few lengths: it compiles once for each.
-      **kwargs: of keras.Model, such as `name` and `dtype`.
+      config: architecture of the network.
+      remat: True for gradient checkpointing (see `AlbertEncoder`).
+      fused: True to compile elementwise functions with XLA in training (see `AlbertEncoder`).
+      **kwargs: arguments of `keras.Model`, such as `name` and `dtype`.
     """
 
-    # The constructor's arguments besides the config; each is an attribute, too.
+    # Further arguments of the constructor. The model has an attribute of the name of each.
     arguments: tuple[str, ...] = ()
-    # The names of inputs that are given as a list, in its order.
+    # Names of the inputs, in the order of a list of inputs.
     inputs_in_order: tuple[str, ...] = ENCODER_INPUTS
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
@@ -50,10 +48,10 @@ class NetworkModel(keras.Model):
         self.config = config
         self.remat = remat
         self.fused = fused
-        self.built = True  # counting, summary and loading need no first call
+        self.built = True  # count_params, summary and load_weights then work before the first call
 
     def name_inputs(self, inputs: Any) -> ModelInputs:
-        """Inputs by name: a dict as it is, a list or tuple in the order of `inputs_in_order`."""
+        """The inputs by name: a dict unchanged, a list or tuple in the order of `inputs_in_order`."""
         if not isinstance(inputs, list | tuple):
             return inputs
         names = self.inputs_in_order
@@ -62,19 +60,19 @@ class NetworkModel(keras.Model):
         return dict(zip(names, inputs, strict=False))
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of `from_config` for the same, untrained model."""
+        """The argument of `from_config` for an untrained model of the same architecture."""
         arguments = {name: getattr(self, name) for name in ("remat", "fused", *self.arguments)}
         return {**keras.layers.Layer.get_config(self), "config": self.config.to_dict(), **arguments}
 
     @classmethod
     def from_config(cls: type[M], config: dict[str, Any], custom_objects: Any = None) -> M:
-        """An untrained model of the same shape."""
+        """Builds an untrained model from the result of `get_config`."""
         return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
 
 
 @keras.saving.register_keras_serializable("albert_tf")
 class AlbertEncoder(NetworkModel):
-    """The network without heads: token ids to hidden states.
+    """The network without heads: it computes hidden states of token ids.
 
     Its weights are float32 and exist after construction. Their names are Google's, without the leading
     `bert/`. The encoder computes in the compute type of its Keras dtype policy; LayerNorm and softmax stay in
@@ -149,21 +147,21 @@ class AlbertEncoder(NetworkModel):
             `num_hidden_layers` would need other parameters.
           tf.errors.InvalidArgumentError: the same where shapes are known only when the graph runs; or an id
             is outside the vocabulary. Accelerators and XLA raise no error for such an id: its embedding is
-            zeros, or under XLA that of the nearest id.
+            zeros, or with XLA the embedding of the nearest id.
         """
         inputs = self.name_inputs(inputs)
         plan = sharing_plan(with_num_layers(self.config, num_hidden_layers))
         seeds = self._dropout_seeds(seed, len(plan)) if training else None
         embedding_output, mask, x, tokens = self.first_states(inputs, seeds and seeds[0])
-        known, found = mask.shape, tf.shape(mask)
-        shape = [known[0] or found[0], known[1] or found[1], self.config.hidden_size]
+        static, dynamic = mask.shape, tf.shape(mask)
+        shape = [static[0] or dynamic[0], static[1] or dynamic[1], self.config.hidden_size]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
         states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training), pooled_only)
         if pooled_only:
             return {"pooled_output": states[-1] if self.pooler is None else self.pooled(states[-1])}
-        before = [x, *states]
+        layer_inputs = [x, *states]
         if tokens is not None:
-            states = [tokens.padded(x) for x in states]  # [B·S, H] each
+            states = [tokens.scatter_zeros(x) for x in states]  # [B·S, H] each
         encoder_outputs = [tf.reshape(x, shape) for x in states]  # [B, S, H] each
         outputs = {
             "sequence_output": encoder_outputs[-1],
@@ -174,30 +172,31 @@ class AlbertEncoder(NetworkModel):
             outputs["pooled_output"] = self.pooled(encoder_outputs[-1][:, 0])
         if return_attentions:
             blocks = [self.attention_blocks[pair.attention.key()] for pair in plan]
-            attentions = zip(blocks, before, strict=False)
+            attentions = zip(blocks, layer_inputs, strict=False)
             outputs["attentions"] = [block.probabilities(x, bias, tokens) for block, x in attentions]
         return outputs
 
     def pooled(self, state: tf.Tensor) -> tf.Tensor:
-        """The pooler's output [B, H] of the first tokens' last states [B, H]."""
+        """Applies the pooler to the last hidden states of first tokens, [B, H] to [B, H]."""
         assert self.pooler is not None
         return ACTIVATIONS[self.config.pooler](self.pooler(state))
 
     def first_states(
         self, inputs: ModelInputs, seed: Seed = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, TokenIndex | None]:
-        """The states that the first layer reads, of inputs as `call` takes them.
+        """Computes the hidden states that the first layer reads. See `call` for the arguments.
 
         Returns:
-          The embeddings [B, S, E], the mask [B, S], the states [B·S, H], and None; of inputs with
-          `token_places` the states [T, H] of these tokens, and the tokens.
+          The embeddings [B, S, E], the mask [B, S], the hidden states [B·S, H], and None. If the inputs have
+          `token_places`: the hidden states of these tokens [T, H], and their TokenIndex in place of None.
         """
         word_ids, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
         embedding_output = self.embeddings(word_ids, mask, type_ids, seed)  # [B, S, E]
         x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
-        tokens = TokenIndex.at(inputs[TOKEN_PLACES], tf.shape(x)[0]) if TOKEN_PLACES in inputs else None
-        if tokens is not None:
-            x = tokens.pick(x)  # [T, E], and T for B·S from here on
+        tokens = None
+        if TOKEN_PLACES in inputs:
+            tokens = TokenIndex.from_places(inputs[TOKEN_PLACES], tf.shape(x)[0])
+            x = tokens.gather(x)  # [T, E], and T for B·S from here on
         if self.projection is not None:
             x = self.projection(x)  # [B·S, H]
         return embedding_output, mask, x, tokens
@@ -212,9 +211,9 @@ class AlbertEncoder(NetworkModel):
         training: bool,
         pooled_only: bool,
     ) -> list[tf.Tensor]:
-        """The hidden states [B·S, H] behind each pair of the plan, from those before the first.
+        """Applies the pairs of the plan to x. Returns the hidden states [B·S, H] after each pair.
 
-        With `pooled_only` those behind the last one are of the first tokens, [B, H].
+        With `pooled_only` the last pair computes only the first tokens, [B, H].
         """
         act, epsilon = self.config.hidden_act, self.config.layer_norm_eps
         ops = layer_ops(act, epsilon, is_fused=self.fused and training)
@@ -228,53 +227,55 @@ class AlbertEncoder(NetworkModel):
             return self.feed_forward_blocks[keys[1]](x, parameters[1], ops, seeds[2] if seeds else None)
 
         @functools.cache
-        def layer_of(attention: str, feed_forward: str, first_only: bool) -> Callable[..., tf.Tensor]:
-            """The layer of two blocks, which a graph for inference has once, as a function, if it recurs."""
+        def build_layer(attention: str, feed_forward: str, first_only: bool) -> Callable[..., tf.Tensor]:
+            """A layer of two blocks. If a graph for inference uses it often, it becomes a tf.function."""
             apply = functools.partial(layer, [attention, feed_forward], first_only)
-            recurs = len(plan) > _FEW_LAYERS * len(set(plan))
-            if training or not recurs or tf.executing_eagerly():
+            is_repeated = len(plan) > _FEW_LAYERS * len(set(plan))
+            if training or not is_repeated or tf.executing_eagerly():
                 return apply
             return tf.function(apply, autograph=False)
 
         states = []
         for index, pair in enumerate(plan):
             keys = [path.key() for path in pair]
-            apply = layer_of(*keys, pooled_only and index == len(plan) - 1)
-            drops = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
+            apply = build_layer(*keys, pooled_only and index == len(plan) - 1)
+            layer_seeds = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
             parameters = attention[keys[0]], feed_forward[keys[1]]
             if self.remat and training:
-                x, (attention[keys[0]], feed_forward[keys[1]]) = recompute(apply, x, drops, parameters)
+                x, (attention[keys[0]], feed_forward[keys[1]]) = recompute(apply, x, layer_seeds, parameters)
             else:
-                x = apply(x, drops, parameters)
+                x = apply(x, layer_seeds, parameters)
             states.append(x)
         return states
 
     def _dropout_seeds(self, seed: Seed, pairs: int) -> list[tf.Tensor] | None:
-        """One seed for the embeddings and three for each pair of the plan; None where no dropout is."""
+        """One seed for the embeddings and three for each pair of the plan. None without dropout."""
         if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
             return None
         return tf.unstack(tf.random.split(draw_seed(seed), 1 + 3 * pairs, alg="philox"))
 
 
 def with_pooled_output(outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An encoder's outputs; of a network without a pooler the first token's last state is `pooled_output`."""
+    """An encoder's outputs. Without a pooler the first token's last state becomes `pooled_output`."""
     if "pooled_output" in outputs:
         return outputs
     return {**outputs, "pooled_output": outputs["sequence_output"][:, 0]}  # [B, H]
 
 
 def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
-    """Word ids, mask and type ids, each [B, S] and of the type of the word ids, once they agree.
+    """Checks word ids, mask and type ids, and returns them, each [B, S] and of the type of the word ids.
 
     Args:
-      inputs: of `AlbertEncoder.call`.
+      inputs: dict of inputs (see `AlbertEncoder.call`).
       max_length: longest sequence allowed, in tokens.
-    Raises: as `AlbertEncoder.call`.
+    Raises:
+      InputError: an input is missing, is not [B, S], or is too long; or ids are not integers.
+      tf.errors.InvalidArgumentError: shapes disagree, where they are known only when the graph runs.
     """
     if not isinstance(inputs, Mapping) or WORD_IDS not in inputs:
-        given = ", ".join(sorted(inputs)) if isinstance(inputs, Mapping) else type(inputs).__name__
+        provided = ", ".join(sorted(inputs)) if isinstance(inputs, Mapping) else type(inputs).__name__
         names = ", ".join(ENCODER_INPUTS)
-        raise InputError(f"{WORD_IDS} is missing: inputs must be a dict of {names}, not {given}")
+        raise InputError(f"{WORD_IDS} is missing: inputs must be a dict of {names}, not {provided}")
     word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
     tensors = {WORD_IDS: word_ids}
     for name, values_like in ((INPUT_MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like)):
@@ -283,11 +284,11 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
         if name != INPUT_MASK and not tensor.dtype.is_integer:
             raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
         if tensor.shape.rank not in (None, 2) or not tensor.shape.is_compatible_with(word_ids.shape):
-            wanted = "[batch, sequence], all of one shape"
-            raise InputError(f"{name} has shape {tensor.shape}: inputs must be {wanted}")
+            expected = "[batch, sequence], all of one shape"
+            raise InputError(f"{name} has shape {tensor.shape}: inputs must be {expected}")
     length = word_ids.shape[1] if word_ids.shape.rank else None
     if length is not None and length > max_length:
         raise InputError(f"the sequence length {length} is more than max_position_embeddings={max_length}")
-    # Stacked, since that alone raises where shapes known only when it runs disagree: a sum would broadcast,
-    # and a reshape accept a transposed mask.
+    # If shapes are known only when the graph runs, only tf.stack raises where they disagree: a sum would
+    # broadcast, and a reshape would accept a transposed mask.
     return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in tensors.values()]), num=3)

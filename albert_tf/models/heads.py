@@ -13,9 +13,9 @@ from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Layer, LayerNorm, k
 
 
 class MaskedLanguageModel(Layer):
-    """Masked positions to logits over the vocabulary, tied to the word embeddings.
+    """Turns masked positions into logits over the vocabulary. Its kernel is the word embeddings.
 
-    Source: Lan et al. 2020, §3.1; the transform is E wide, as in google-research/albert.
+    Source: Lan et al. 2020, §3.1. The transform has the width E, as in google-research/albert.
     """
 
     def __init__(self, config: AlbertConfig, **kwargs: Any):
@@ -27,15 +27,17 @@ class MaskedLanguageModel(Layer):
         self.output_bias = self.add_weight("cls/predictions/output_bias", [config.vocab_size], "zeros")
 
     def call(self, sequence: tf.Tensor, positions: tf.Tensor, word_embeddings: tf.Tensor) -> tf.Tensor:
-        """Logits of the pieces that may stand at each masked position.
+        """The logits of each masked position.
 
         Args:
           sequence: the encoder's sequence output [B, S, H].
-          positions: integer [B, P], below S.
-          word_embeddings: [V, E].
+          positions: masked positions, integer [B, P], below S.
+          word_embeddings: variable of the encoder, [V, E].
         Returns:
           float32 [B, P, V].
-        Raises: as `AlbertEncoder.call`, where the positions are not [B, P] or outside the sequence.
+        Raises:
+          InputError: the positions are not [B, P].
+          tf.errors.InvalidArgumentError: a position is outside the sequence (see `AlbertEncoder.call`).
         """
         if not positions.shape.is_compatible_with([sequence.shape[0], None]):
             raise InputError(
@@ -47,12 +49,12 @@ class MaskedLanguageModel(Layer):
         rows = self.layer_norm(self.activation(self.transform(rows)))  # [B·P, E]
         logits = biased_logits(rows, word_embeddings, self.output_bias)  # [B·P, V]
         sizes = zip(positions.shape, tf.unstack(tf.shape(positions), 2), strict=True)
-        shape = [known or size for known, size in sizes]  # as static as it can be
+        shape = [static or dynamic for static, dynamic in sizes]
         return tf.reshape(logits, [*shape, self.output_bias.shape[0]])  # [B, P, V]
 
 
 class OutputLayer(Layer):
-    """Rows [R, H] to float32 logits [R, K].
+    """A dense layer from rows [R, H] to float32 logits [R, K].
 
     The variables are google-research/albert's `<scope>/output_weights` [K, H] and `<scope>/output_bias` [K].
     """
@@ -64,22 +66,24 @@ class OutputLayer(Layer):
         self.output_bias = self.add_weight(f"{scope}/output_bias", [units], "zeros")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """Logits of rows."""
+        """The logits of rows."""
         return biased_logits(x, self.output_weights, self.output_bias)
 
 
 def biased_logits(x: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """Float32 [R, K], which a softmax needs, of rows x [R, H], weights [K, H] and bias [K]."""
+    """Logits [R, K] of rows x [R, H], weights [K, H] and bias [K]; float32, since a softmax follows."""
     logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)
     return tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(bias, tf.float32))
 
 
 def mean_state(sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """The mean [B, H] of a sequence's tokens, [CLS] and [SEP] included, in float32; zeros where it has none.
+    """The mean state [B, H] of a sequence's tokens, including [CLS] and [SEP]; zeros if it has no tokens.
+
+    The mean is computed in float32.
 
     Args:
       sequence: the encoder's sequence output [B, S, H].
-      mask: [B, S], 1 for tokens and 0 for padding; None: all are tokens.
+      mask: [B, S], 1 for tokens and 0 for padding. None: all positions are tokens.
     """
     if mask is None:
         mask = tf.ones(tf.shape(sequence)[:2])

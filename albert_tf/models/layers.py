@@ -1,4 +1,4 @@
-"""The functions that a layer of the network computes, and Keras layers that hold a pair of variables."""
+"""The functions that a layer of the network computes, and the Keras layers that hold their variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from albert_tf.config import AlbertConfig
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:
     """GELU, x · Φ(x) with the normal distribution Φ.
 
-    `tf.nn.gelu` computes it by `Erfc`, which ONNX has no operation for.
+    Unlike `tf.nn.gelu` it does not use `Erfc`, which ONNX does not have.
     Source: Hendrycks and Gimpel 2016, §2.
     """
     return 0.5 * x * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
@@ -36,10 +36,10 @@ MASKED_SCORE = -10000.0
 # Kernel [I, O] and bias [O] of a dense layer, or gamma [W] and beta [W] of a LayerNorm.
 DenseWeights = tuple[tf.Tensor, tf.Tensor]
 TensorFunction = Callable[..., tf.Tensor]
-# Of dropout: int32 [2], which alone decides what is dropped; None drops nothing.
+# The seed of dropout, int32 [2]. It alone decides which elements are dropped. None: no dropout.
 Seed: TypeAlias = tf.Tensor | None
 
-# By XLA, once for each shape.
+# XLA compiles once for each shape.
 compile_with_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
 
 
@@ -49,7 +49,7 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Rows [..., W] of mean 0 and variance 1, times gamma [W] plus beta [W], computed in float32.
+    """Normalizes rows [..., W] to mean 0 and variance 1, times gamma [W] plus beta [W], in float32.
 
     Source: Ba et al. 2016, eq. 4.
     """
@@ -63,40 +63,44 @@ def dropout(x: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
     """Sets a share `rate` of the elements to 0 and scales the others by 1 / (1 - rate).
 
     Args:
-      x: any shape.
-      rate: probability of an element to be dropped.
-      seed: int32 [2], which alone decides the elements; None drops nothing. XLA draws other numbers from it
-        than TensorFlow's kernels do.
+      x: tensor of any shape.
+      rate: probability that an element is dropped.
+      seed: int32 [2]. It alone decides which elements are dropped. With XLA it drops other ones than without.
+        None: no dropout.
     """
     if seed is None or rate == 0:
         return x
-    # In float32, since bfloat16 has too few numbers below 1 to meet the rate; and from a generator that is
-    # named, since compiled code that has to find one out takes a hundred times as long.
+    # In float32, since bfloat16 has too few numbers below 1 to meet the rate. With a named generator, since
+    # compiled code that has to choose one takes a hundred times as long.
     keep = tf.random.stateless_uniform(tf.shape(x), seed, alg="philox") >= rate
     return tf.where(keep, x / (1 - rate), tf.zeros([], x.dtype))
 
 
 def draw_seed(seed: Seed) -> tf.Tensor:
-    """The seed itself, int32 [2], or a random one for None."""
+    """Returns the seed itself, int32 [2]. None: a random seed."""
     return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32) if seed is None else seed
 
 
 def attention_bias(mask: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """The bias [B, 1, 1, S] of the attention's scores, by a mask [B, S] of 1 for tokens and 0 for padding."""
+    """The bias of attention scores, [B, 1, 1, S], from a mask [B, S], 1 for tokens and 0 for padding."""
     return ((1 - tf.cast(mask, dtype)) * MASKED_SCORE)[:, tf.newaxis, tf.newaxis, :]
 
 
 def biased_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """The attention's probabilities of scores [B, N, S, S] and bias [B, 1, 1, S], computed in float32."""
+    """Attention probabilities from scores [B, N, S, S] and bias [B, 1, 1, S], computed in float32."""
     return tf.cast(tf.nn.softmax(tf.cast(scores + bias, tf.float32)), scores.dtype)
 
 
 def attention_probabilities(
     query: tf.Tensor, key: tf.Tensor, bias: tf.Tensor, softmax: TensorFunction = biased_softmax
 ) -> tf.Tensor:
-    """softmax(Q · Kᵀ / √D + bias), [B, N, S, S]: of each token the weights of all tokens, which sum to 1.
+    """softmax(Q · Kᵀ / √D + bias), [B, N, S, S]: each token's weights of all tokens, which sum to 1.
 
-    Query and key are [B, N, S, D], the bias is that of `attention_bias`.
+    Args:
+      query: [B, N, S, D].
+      key: [B, N, S, D].
+      bias: [B, 1, 1, S], from `attention_bias`.
+      softmax: function from scores and bias to probabilities.
     """
     scores = tf.matmul(query * (1 / math.sqrt(query.shape[-1])), key, transpose_b=True)  # [B, N, S, S]
     return softmax(scores, bias)
@@ -113,8 +117,8 @@ def attention(
 ) -> tf.Tensor:
     """softmax(Q · Kᵀ / √D + bias) · V, with dropout of the probabilities.
 
-    Query, key, value and result are [B, N, S, D], the bias is that of `attention_bias`, the seed that of
-    `dropout`.
+    Query, key, value and result are [B, N, S, D]. `dropout` has the arguments `dropout_rate` and `seed`, and
+    `attention_probabilities` the others.
 
     Source: Vaswani et al. 2017, eq. 1.
     """
@@ -123,7 +127,7 @@ def attention(
 
 
 class LayerOps(NamedTuple):
-    """The functions of a layer between its matrix products."""
+    """The functions that a layer applies between its matrix products."""
 
     activation: TensorFunction  # [R, I] to [R, I]
     layer_norm: TensorFunction  # [R, H], gamma [H] and beta [H] to [R, H]
@@ -132,10 +136,10 @@ class LayerOps(NamedTuple):
 
 @functools.cache
 def layer_ops(hidden_act: str, epsilon: float, *, is_fused: bool) -> LayerOps:
-    """The elementwise functions of a network; kept, so that each is compiled once.
+    """The elementwise functions of a network. They are cached, so that each is compiled once.
 
-    With `is_fused`, for training, each is compiled by XLA. Without, TensorFlow's graph optimizer joins the
-    activation with the product before it, which is quicker in inference.
+    With `is_fused` XLA compiles each of them, for training. Without it, TensorFlow's graph optimizer fuses
+    the activation with the matrix product before it, which is faster in inference.
     """
     activation, norm = ACTIVATIONS[hidden_act], functools.partial(layer_norm, epsilon=epsilon)
     if is_fused:
@@ -144,24 +148,25 @@ def layer_ops(hidden_act: str, epsilon: float, *, is_fused: bool) -> LayerOps:
 
 
 def fuse(function: TensorFunction) -> TensorFunction:
-    """The function, compiled by XLA, in float32; so is its gradient, for which it keeps only its arguments.
+    """Compiles a function and its gradient with XLA, in float32. The gradient needs only the arguments.
 
-    One loop through memory then takes the place of one for each operation, which is what costs time on CPUs.
+    The compiled code loops through memory once, not once per operation, which is faster on CPUs.
 
     Args:
-      function: of a float tensor and others, to one in the type of the first; it uses no variables.
+      function: function from a float tensor, and others, to a tensor of the first one's type. It must not use
+        variables.
     """
 
-    def wide(x: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
+    def compute(x: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         return tf.cast(function(tf.cast(x, tf.float32), *others), x.dtype)
 
     def gradients(arguments: list[tf.Tensor], gradient: tf.Tensor) -> list[tf.Tensor | None]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([argument for argument in arguments if argument.dtype.is_floating])
-            y = wide(*arguments)
+            y = compute(*arguments)
         return tape.gradient(y, arguments, gradient)
 
-    forward, backward = compile_with_xla(wide), compile_with_xla(gradients)
+    forward, backward = compile_with_xla(compute), compile_with_xla(gradients)
 
     @tf.custom_gradient
     def apply(*arguments: tf.Tensor) -> tuple[tf.Tensor, TensorFunction]:
@@ -181,35 +186,35 @@ def _backward_softmax(probabilities: tf.Tensor, gradient: tf.Tensor) -> tf.Tenso
 
 @tf.custom_gradient
 def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """`biased_softmax`, compiled by XLA; so is its gradient, for which it keeps what it returns.
+    """`biased_softmax`, compiled by XLA together with its gradient. The bias has no gradient.
 
-    The product behind it keeps that, too. The bias has no gradient.
+    The gradient needs only the probabilities, which the matrix product after the softmax keeps anyway.
     """
     probabilities = _forward_softmax(scores, bias)
     return probabilities, lambda gradient: (_backward_softmax(probabilities, gradient), None)
 
 
 class Layer(keras.layers.Layer):
-    """Base class of layers, whose variables exist after construction, in float32 under every policy.
+    """Base class of layers. Variables exist after construction and are float32 under every dtype policy.
 
-    The functions above cast what they read: a graph traced from them needs nothing of Keras.
+    The functions above cast variables to the compute type, so that a graph does not depend on Keras.
     """
 
     def __init__(self, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
-        self.built = True  # counting and summary need no first call
+        self.built = True  # count_params and summary then work before the first call
 
     def add_weight(self, name: str, shape: Sequence[int], initializer: Any) -> tf.Variable:
-        """A float32 variable."""
+        """Adds a float32 variable."""
         return super().add_weight(name, shape, tf.float32, initializer, experimental_autocast=False)
 
     def parameters(self) -> Any:
-        """The variables as tensors, to be read once for all layers that share them."""
+        """The variables as tensors, so that layers that share them read them once."""
         return tuple(tf.convert_to_tensor(variable) for variable in self.weights)
 
 
 class DenseLayer(Layer):
-    """Rows [R, I] to rows [R, O], by variables `<scope>/kernel` [I, O] and `<scope>/bias` [O]."""
+    """A dense layer, [R, I] to [R, O], with variables `<scope>/kernel` [I, O] and `<scope>/bias` [O]."""
 
     def __init__(self, scope: str, inputs: int, outputs: int, config: AlbertConfig, **kwargs: Any):
         super().__init__(name=scope.rpartition("/")[2], **kwargs)
@@ -217,12 +222,12 @@ class DenseLayer(Layer):
         self.bias = self.add_weight(f"{scope}/bias", [outputs], "zeros")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """`dense`."""
+        """Computes `dense`."""
         return dense(x, self.kernel, self.bias)
 
 
 class LayerNorm(Layer):
-    """LayerNorm of [..., W], by variables `<scope>/gamma` [W] and `<scope>/beta` [W]."""
+    """LayerNorm of [..., W], with variables `<scope>/gamma` [W] and `<scope>/beta` [W]."""
 
     def __init__(self, scope: str, width: int, config: AlbertConfig, **kwargs: Any):
         super().__init__(name=scope.rpartition("/")[2], **kwargs)
@@ -231,10 +236,10 @@ class LayerNorm(Layer):
         self.beta = self.add_weight(f"{scope}/beta", [width], "zeros")
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """`layer_norm`."""
+        """Computes `layer_norm`."""
         return layer_norm(x, self.gamma, self.beta, self.epsilon)
 
 
 def kernel_initializer(config: AlbertConfig) -> keras.initializers.Initializer:
-    """A new initializer of kernels and embeddings: one each, since an unseeded one repeats itself."""
+    """A new initializer for a kernel or an embedding. Not shared: an unseeded one repeats its numbers."""
     return keras.initializers.TruncatedNormal(stddev=config.initializer_range)

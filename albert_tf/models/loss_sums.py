@@ -1,4 +1,4 @@
-"""Losses of a batch as sums and weights, so that the mean is taken over the whole global batch."""
+"""Losses as sums and weights, so that the mean can be taken over a whole global batch."""
 
 from __future__ import annotations
 
@@ -12,24 +12,20 @@ from albert_tf.models.layers import fuse
 
 
 class LossSum(NamedTuple):
-    """One loss over the rows of a part of a batch: sums, which can be added up and divided once."""
+    """One loss over a part of a batch. Sums of all parts can be added up and divided once."""
 
-    loss: tf.Tensor  # Σ weight · loss, in nats of a classification
-    correct: tf.Tensor  # Σ weight · (argmax = label); NaN where it is not a classification
+    loss: tf.Tensor  # Σ weight · loss; nats in classification
+    correct: tf.Tensor  # Σ weight · (argmax = label); NaN if it is not a classification
     weight: tf.Tensor  # Σ weight
 
 
 class LossFn(NamedTuple):
-    """The losses of a model: the terms of a batch, and their weights without running the model.
+    """The losses of a model. The total loss is the sum of the mean of each term, times its factor."""
 
-    The weights may be those of several microbatches at once, [A, B, …]. The loss is the sum of the terms'
-    means, each times its factor, which is 1 where none is named.
-    """
-
-    names: tuple[str, ...]
-    terms: Callable[[Mapping[str, Any], Mapping[str, tf.Tensor]], dict[str, LossSum]]
-    weights: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
-    factors: Mapping[str, float] = types.MappingProxyType({})
+    names: tuple[str, ...]  # names of the terms
+    terms: Callable[[Mapping[str, Any], Mapping[str, tf.Tensor]], dict[str, LossSum]]  # of outputs and batch
+    weights: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]  # of [B, …] or [A, B, …]
+    factors: Mapping[str, float] = types.MappingProxyType({})  # default: 1
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -37,7 +33,7 @@ def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
-# TensorFlow's own kernel takes as long as the product that makes the logits of a vocabulary.
+# For a vocabulary, TensorFlow's own kernel takes as long as the matrix product that computes the logits.
 fused_cross_entropy = fuse(cross_entropy)
 
 
@@ -47,20 +43,19 @@ def classification_loss_sum(
     weights: tf.Tensor,
     losses_of: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = cross_entropy,
 ) -> LossSum:
-    """Softmax cross-entropy and accuracy, summed.
+    """Sums of softmax cross-entropy and of correct predictions.
 
     Args:
       logits: float32 [..., C].
-      labels: integer [...], between 0 and C - 1 wherever the weight is not 0.
+      labels: integer [...], from 0 to C - 1. Where the weight is 0, any integer.
       weights: float32 [...].
-      losses_of: `cross_entropy` or `fused_cross_entropy`.
+      losses_of: function from logits and labels to losses, such as `fused_cross_entropy`.
     """
-    counted = weights > 0
-    labels = tf.where(counted, labels, 0)  # a filling row's label is -1, which no softmax knows
+    labels = tf.where(weights > 0, labels, 0)  # rows that fill up a batch have the label -1
     losses = losses_of(logits, labels)
-    hits = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
+    is_correct = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
     return LossSum(
         loss=tf.reduce_sum(weights * losses),
-        correct=tf.reduce_sum(tf.where(hits, weights, 0)),
+        correct=tf.reduce_sum(tf.where(is_correct, weights, 0)),
         weight=tf.reduce_sum(weights),
     )

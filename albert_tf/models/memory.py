@@ -1,4 +1,4 @@
-"""Memory: recomputation of activations, and a check before an encoder is built."""
+"""Saves memory by recomputing activations, and checks the memory before an encoder is built."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.models.sharing import parameter_count
 
-# What training holds of each parameter: itself, its gradient, and the optimizer's two running means.
-TRAINING = 4
+# Numbers that training holds for each parameter: itself, its gradient, and the optimizer's two moments.
+TRAINING_COPIES = 4
 
 _SIZES = (
     "vocab_size",
@@ -27,21 +27,21 @@ _SIZES = (
 
 
 def check_memory(config: AlbertConfig, copies: int = 1) -> None:
-    """Refuses a network whose parameters alone exceed the memory of this machine.
+    """Checks that the parameters of a network fit into the memory of this machine.
 
     Args:
-      config: the network's shape.
-      copies: numbers held of each parameter, such as TRAINING.
+      config: architecture of the network.
+      copies: numbers held for each parameter, such as TRAINING_COPIES.
     Raises:
-      InputError: they do; it names the sizes.
+      InputError: they do not fit. The message names the sizes.
     """
     number = parameter_count(config)["total"]
     needed, memory = 4 * number * copies, physical_memory()
     if needed > memory:
         sizes = ", ".join(f"{name}={getattr(config, name)}" for name in _SIZES)
-        copy = " in training" if copies > 1 else ""
+        where = " in training" if copies > 1 else ""
         raise InputError(
-            f"{number:,} parameters take {needed / 1e9:,.1f} GB{copy}, this machine has {memory / 1e9:,.1f} "
+            f"{number:,} parameters take {needed / 1e9:,.1f} GB{where}, this machine has {memory / 1e9:,.1f} "
             f"GB of memory: make the network smaller, which has {sizes}"
         )
 
@@ -51,26 +51,28 @@ def physical_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-# Hidden states [B·S, H], seeds and parameters to hidden states [B·S, H].
-Computation = Callable[[tf.Tensor, tuple[tf.Tensor, ...], Any], tf.Tensor]
+# A function from hidden states [B·S, H], seeds and parameters to hidden states [B·S, H].
+LayerFunction = Callable[[tf.Tensor, tuple[tf.Tensor, ...], Any], tf.Tensor]
 
 
 def recompute(
-    layer: Computation, x: tf.Tensor, seeds: tuple[tf.Tensor, ...], parameters: Any
+    layer: LayerFunction, x: tf.Tensor, seeds: tuple[tf.Tensor, ...], parameters: Any
 ) -> tuple[tf.Tensor, Any]:
-    """layer(x, seeds, parameters), of which only the arguments are kept for the backward pass.
+    """Computes layer(x, seeds, parameters), and keeps only these arguments for the backward pass.
 
-    The parameters are returned, too, for the next layer that uses them. On the way back their gradient then
-    comes from that layer, and this one adds its own to it: one sum lives, where L layers that shared a tensor
-    would leave L gradients to be added up at the end.
+    The next layer that shares the parameters must use the returned ones. In the backward pass each layer then
+    adds its gradient to the one that comes from the next layer. So memory holds one sum, not the gradients of
+    all layers.
 
     Args:
-      layer: a function of these arguments that uses no variables, and nothing else that has a gradient.
-      x: [B·S, H].
-      seeds: int32 tensors, which alone decide what is dropped.
-      parameters: any nested structure of tensors.
-    Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", with a segment a layer.
-    Note: It has a first derivative only; to ask for a second raises LookupError.
+      layer: function of these arguments. It uses no variables, and nothing else that has a gradient.
+      x: hidden states, [B·S, H].
+      seeds: int32 tensors. They alone decide which elements dropout drops.
+      parameters: nested structure of tensors.
+    Returns:
+      The hidden states, and the parameters for the next layer.
+    Source: Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", with one segment per layer.
+    Note: Only first derivatives exist. A second derivative raises LookupError.
     """
 
     def apply(x: tf.Tensor, seeds: tuple[tf.Tensor, ...], flat: list[tf.Tensor]) -> tf.Tensor:
@@ -79,34 +81,36 @@ def recompute(
     @tf.custom_gradient
     def forward(*arguments: tf.Tensor) -> tuple[list[tf.Tensor], Callable]:
         def backward(gradient: tf.Tensor, *sums: tf.Tensor) -> list[tf.Tensor]:
-            x, *flat = (tf.raw_ops.PreventGradient(input=t, message=FIRST_ONLY) for t in arguments)
-            x, *seeds_again = _after((gradient, *sums), (x, *seeds))
+            x, *flat = (tf.raw_ops.PreventGradient(input=t, message=_NO_SECOND_DERIVATIVE) for t in arguments)
+            x, *delayed_seeds = _delay_until((gradient, *sums), (x, *seeds))
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch([x, *flat])
-                y = apply(x, tuple(seeds_again), flat)
-            of_x, *of_flat = tape.gradient(
+                y = apply(x, tuple(delayed_seeds), flat)
+            x_gradient, *flat_gradients = tape.gradient(
                 y, [x, *flat], gradient, unconnected_gradients=tf.UnconnectedGradients.ZERO
             )
-            return [of_x, *map(tf.add, sums, of_flat)]
+            return [x_gradient, *map(tf.add, sums, flat_gradients)]
 
-        # No tape that is open now shall record the layer: it would keep the activations.
+        # Otherwise a tape that is open now would record the layer and keep its activations.
         x, *flat = map(tf.stop_gradient, arguments)
         return [apply(x, seeds, flat), *flat], backward
 
-    y, *handed_on = forward(x, *tf.nest.flatten(parameters))
-    return y, tf.nest.pack_sequence_as(parameters, handed_on)
+    y, *flat = forward(x, *tf.nest.flatten(parameters))
+    return y, tf.nest.pack_sequence_as(parameters, flat)
 
 
-FIRST_ONLY = "recomputed layers have no second derivative; build the model with remat=False for one"
+_NO_SECOND_DERIVATIVE = (
+    "recomputed layers have no second derivative; build the model with remat=False for one"
+)
 
 
-def _after(done: tuple[tf.Tensor, ...], tensors: tuple[tf.Tensor, ...]) -> list[tf.Tensor]:
-    """The tensors, but as results that depend on `done`.
+def _delay_until(done: tuple[tf.Tensor, ...], tensors: tuple[tf.Tensor, ...]) -> list[tf.Tensor]:
+    """Returns the tensors, but makes them depend on `done`.
 
-    What is computed from them cannot be computed earlier, nor be taken for what the forward pass computed
-    from the tensors themselves: neither TensorFlow's graph optimizer nor XLA merges the two. Nor does the
-    optimizer turn a chain of additions, each of which is looked at here, into one that waits for all.
+    Results of the returned tensors cannot be computed before `done`. Neither TensorFlow's graph optimizer nor
+    XLA can merge them with the same results of the forward pass. Since each sum of gradients is read here,
+    the optimizer cannot merge a chain of such sums into one sum that waits for all gradients.
     """
-    look = tf.add_n([tf.reduce_sum(tf.cast(tf.reshape(t, [-1])[:1], tf.float32)) for t in done])
-    never = tf.math.is_nan(look) & tf.math.is_inf(look)  # never true, which no compiler finds out
+    total = tf.add_n([tf.reduce_sum(tf.cast(tf.reshape(t, [-1])[:1], tf.float32)) for t in done])
+    never = tf.math.is_nan(total) & tf.math.is_inf(total)  # always False, but no compiler knows that
     return [tensor + tf.cast(never, tensor.dtype) for tensor in tensors]

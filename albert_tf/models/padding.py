@@ -1,4 +1,4 @@
-"""Hidden states of tokens alone: what is computed for padding costs time, and nothing reads it."""
+"""Skips padding: the network computes hidden states of tokens only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from albert_tf.constants import INPUT_MASK, TOKEN_PLACES
 
 
 def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The inputs of a network, which then computes hidden states of tokens alone; those of padding are zeros.
+    """Adds `token_places` to a network's inputs, so that hidden states at padding are zeros, not computed.
 
-    How much is computed depends on the mask: this is for CPUs and GPUs, neither for TPUs nor for XLA.
+    The amount of computation then depends on the mask. Use it on CPUs and GPUs, not on TPUs and not with XLA.
 
     Args:
-      inputs: `input_mask` and others, integer [B, S] or [B, C, S] each.
+      inputs: `input_mask` and others, each integer [B, S] or [B, C, S].
     Returns:
-      The same and `token_places`, int32 [T]: where the tokens stand among all positions, row by row. The
-      first position of a row is always one.
+      The inputs and `token_places`, int32 [T]: the positions of tokens among all positions, row by row. The
+      first position of a row always counts as a token.
     """
     mask = inputs[INPUT_MASK]
     is_token = tf.cast(mask, tf.bool) | (tf.range(tf.shape(mask)[-1]) == 0)
@@ -30,29 +30,29 @@ def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 class TokenIndex(NamedTuple):
     """The positions of a batch that have hidden states."""
 
-    places: tf.Tensor  # int32 [T], ascending; 0 is one
-    numbers: tf.Tensor  # of each position that of the last token up to it, int32 [B·S]
+    places: tf.Tensor  # positions of tokens, int32 [T], ascending from 0
+    numbers: tf.Tensor  # for each position the index of the last token up to it, int32 [B·S]
 
     @classmethod
-    def at(cls, places: tf.Tensor, positions: tf.Tensor) -> TokenIndex:
-        """The tokens at places [T] of B·S positions."""
+    def from_places(cls, places: tf.Tensor, positions: tf.Tensor) -> TokenIndex:
+        """The index of tokens at places [T] among B·S positions."""
         return cls(places, tf.searchsorted(places, tf.range(positions), side="right") - 1)
 
-    def pick(self, x: tf.Tensor) -> tf.Tensor:
-        """Rows of all positions, [B·S, W], to those of tokens, [T, W]."""
+    def gather(self, x: tf.Tensor) -> tf.Tensor:
+        """Drops padding: gathers the rows of tokens [T, W] from the rows of all positions [B·S, W]."""
         return tf.gather(x, self.places)
 
-    def spread(self, x: tf.Tensor) -> tf.Tensor:
-        """[T, W] to [B·S, W], where at padding stands the row of a token: the quickest that is finite."""
+    def scatter_repeat(self, x: tf.Tensor) -> tf.Tensor:
+        """Scatters rows [T, W] to [B·S, W]. Padding gets a token's row: faster than zeros, and finite."""
         return tf.gather(x, self.numbers)
 
-    def padded(self, x: tf.Tensor) -> tf.Tensor:
-        """[T, W] to [B·S, W] with zeros at padding."""
+    def scatter_zeros(self, x: tf.Tensor) -> tf.Tensor:
+        """Scatters rows [T, W] to [B·S, W], with zeros at padding."""
         return tf.scatter_nd(self.places[:, tf.newaxis], x, [tf.size(self.numbers), x.shape[-1]])
 
 
-def of_first_tokens(x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex | None) -> tf.Tensor:
-    """Of each row the first token's state, [B, H], of states as `AttentionBlock` takes them."""
+def gather_first_tokens(x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex | None) -> tf.Tensor:
+    """The state of each sequence's first token [B, H]. See `AttentionBlock.call` for the arguments."""
     shape = [tf.shape(bias)[0], tf.shape(bias)[3]]
     if tokens is not None:
         return tf.gather(x, tf.reshape(tokens.numbers, shape)[:, 0])

@@ -1,4 +1,4 @@
-"""Which blocks of parameters each layer uses, and how many parameters that makes."""
+"""Parameter sharing: the blocks that each layer uses, and the numbers of parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from albert_tf.errors import InputError
 
 
 class BlockScope(NamedTuple):
-    """The place of a block's parameters: Google's variable scope `group_<group>/inner_group_<inner>`."""
+    """Identifies a block's parameters by Google's variable scope `group_<group>/inner_group_<inner>`."""
 
     group: int
     inner: int
@@ -23,33 +23,32 @@ class BlockScope(NamedTuple):
         return f"encoder/transformer/group_{self.group}/inner_group_{self.inner}"
 
     def key(self) -> str:
-        """The key among an encoder's blocks, a string: Keras tracks no dict of other keys."""
+        """The key of the block in an encoder's dicts: a string, since Keras tracks only such dicts."""
         return f"{self.group}_{self.inner}"
 
 
 class BlockPair(NamedTuple):
-    """One application of an attention block and of the feed-forward block behind it."""
+    """One application of an attention block and of the feed-forward block after it."""
 
     attention: BlockScope
     feed_forward: BlockScope
 
 
 def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
-    """The parameters of each of the L · inner_group_num pairs of blocks; equal paths share their parameters.
+    """The scopes of all L · inner_group_num pairs of blocks, in order. Equal scopes share parameters.
 
     Source: Lan et al. 2020, §3.1 and Table 4. A layer's group is Google's `int(layer / L * G)`.
-    Note: Computed in whole numbers, since Google's floats are truncated: L=44, G=22, layer 30 gives 14
-      there, not 15.
+    Note: Computed with integers. Google truncates floats, so L=44, G=22, layer 30 gives 14 there, not 15.
 
     >>> config = AlbertConfig(num_hidden_layers=6, num_hidden_groups=3)
     >>> [pair.attention.group for pair in sharing_plan(config)]
     [0, 0, 1, 1, 2, 2]
     """
     layers, groups = config.num_hidden_layers, config.num_hidden_groups
-    grouped = [layer * groups // layers for layer in range(layers)]
-    own = list(range(layers))
-    attention = grouped if config.sharing in ("all", "attention") else own
-    feed_forward = grouped if config.sharing in ("all", "ffn") else own
+    layer_groups = [layer * groups // layers for layer in range(layers)]
+    unshared = list(range(layers))
+    attention = layer_groups if config.sharing in ("all", "attention") else unshared
+    feed_forward = layer_groups if config.sharing in ("all", "ffn") else unshared
     return [
         BlockPair(BlockScope(attention[layer], inner), BlockScope(feed_forward[layer], inner))
         for layer in range(layers)
@@ -58,10 +57,10 @@ def sharing_plan(config: AlbertConfig) -> list[BlockPair]:
 
 
 def with_num_layers(config: AlbertConfig, num_hidden_layers: int | None) -> AlbertConfig:
-    """The network whose shared layers are applied so many times, with the same parameters; None: no other.
+    """The config with another number of applications of the shared layers. None: the same config.
 
     Raises:
-      InputError: it would have other parameters.
+      InputError: the other network would need other parameters.
     """
     if num_hidden_layers in (None, config.num_hidden_layers):
         return config
@@ -97,29 +96,31 @@ def parameter_count(config: AlbertConfig) -> dict[str, int]:
         "embeddings": (config.vocab_size + positions + config.type_vocab_size + 2) * embedding,
         "encoder": len(set(attention)) * attention_block
         + len(set(feed_forward)) * feed_forward_block
-        + (_dense(embedding, width) if config.has_projection else 0),
-        "pooler": 0 if config.pooler == "none" else _dense(width, width),
+        + (_dense_parameters(embedding, width) if config.has_projection else 0),
+        "pooler": 0 if config.pooler == "none" else _dense_parameters(width, width),
     }
     return {**counts, "total": sum(counts.values())}
 
 
 def block_parameters(config: AlbertConfig) -> tuple[int, int]:
-    """Parameters of an attention block and of a feed-forward block."""
+    """Numbers of parameters of an attention block and of a feed-forward block."""
     width, inner = config.hidden_size, config.intermediate_size
     layer_norm = 2 * width
-    return 4 * _dense(width, width) + layer_norm, _dense(width, inner) + _dense(inner, width) + layer_norm
+    return 4 * _dense_parameters(width, width) + layer_norm, _dense_parameters(
+        width, inner
+    ) + _dense_parameters(inner, width) + layer_norm
 
 
 def head_parameters(config: AlbertConfig) -> int:
-    """Parameters of the heads of pre-training: masked tokens and, where there is a pooler, the sentence's.
+    """Number of parameters of the heads of pre-training: masked tokens and, with a pooler, the sentence head.
 
     >>> head_parameters(AlbertConfig())
     130226
     """
     width, embedding = config.hidden_size, config.embedding_size
-    masked = _dense(width, embedding) + 2 * embedding + config.vocab_size
-    return masked + (0 if config.pooler == "none" else _dense(width, 2))
+    masked_tokens = _dense_parameters(width, embedding) + 2 * embedding + config.vocab_size
+    return masked_tokens + (0 if config.pooler == "none" else _dense_parameters(width, 2))
 
 
-def _dense(inputs: int, outputs: int) -> int:
+def _dense_parameters(inputs: int, outputs: int) -> int:
     return inputs * outputs + outputs

@@ -1,4 +1,4 @@
-"""Span labelers: the head of run_squad_v2, and the model that says where in a context an answer is."""
+"""The span labeler, a model that finds an answer in a context, and its head for run_squad_v2."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from albert_tf.models.task_models import TaskModel, check_positive
 
 
 class AnswerableSpan(Layer):
-    """Hidden states to a start, an end that depends on the start, and whether there is an answer at all.
+    """A head for a start, an end that depends on the start, and a logit for "no answer".
 
     Args:
-      config: the network's shape.
-      start_n_top: starts to follow up where none is given, I.
-      end_n_top: ends to keep of each of them, J.
-    Source: `create_v2_model` of google-research/albert's squad_utils.py, whose variables these are.
+      config: architecture of the network.
+      start_n_top: number of starts to follow up if no starts are given, I.
+      end_n_top: number of ends to return for each of these starts, J.
+    Source: `create_v2_model` of google-research/albert's squad_utils.py, with its variable names.
     """
 
     def __init__(self, config: AlbertConfig, start_n_top: int, end_n_top: int, **kwargs: Any):
@@ -47,25 +47,28 @@ class AnswerableSpan(Layer):
         start_positions: tf.Tensor | None = None,
         seed: Seed = None,
     ) -> Outputs:
-        """Log-probabilities of starts and ends, IMPOSSIBLE where no answer may be.
+        """Computes log-probabilities of starts and ends. Where no answer may be, they are IMPOSSIBLE.
 
         Args:
           sequence: the encoder's sequence output [B, S, H].
           allowed: bool [B, S], True where an answer may start or end.
-          start_positions: integer [B], the starts that the ends depend on; None follows up the likeliest.
-          seed: int32 [2] of the dropout of the answer class; None drops nothing.
+          start_positions: integer [B], the starts that the ends depend on. None: the likeliest starts.
+          seed: int32 [2], for dropout before the logit of "no answer". None: no dropout.
         Returns:
-          float32 `no_answer_logits` [B], above 0 where the likelier is that there is no answer; and
-          with starts: `start_logits` and `end_logits` [B, S], normalised, so that they are
-            log-probabilities;
-          without: `start_top_log_probs` [B, I] and `start_top_index`, int32, the likeliest first;
-            `end_top_log_probs` [B, I, J] and `end_top_index`, the likeliest ends of each of these starts.
-        Raises: as `AlbertEncoder.call`, if the sequence is shorter than I or J tokens, or a start outside it.
+          A dict. `no_answer_logits` float32 [B]: above 0 if no answer is the likelier.
+          With `start_positions`: `start_logits` and `end_logits` float32 [B, S], which are log-probabilities.
+          Without: `start_top_log_probs` float32 [B, I] and `start_top_index` int32 [B, I], the likeliest
+            starts, the best first; `end_top_log_probs` float32 [B, I, J] and `end_top_index` int32 [B, I, J],
+            the likeliest ends of each of these starts.
+        Raises:
+          InputError: the sequence has fewer than I or J tokens.
+          tf.errors.InvalidArgumentError: the same where its length is known only when the graph runs; or a
+            start is outside the sequence.
         """
         rows = tf.reshape(sequence, [-1, sequence.shape[-1]])  # [B·S, H]
         start_logits = tf.reshape(self.start(rows), tf.shape(sequence)[:2])  # [B, S]
         start_log_probs = _log_softmax(start_logits, allowed)
-        no_answer = {"no_answer_logits": self._no_answer(sequence, tf.exp(start_log_probs), seed)}
+        no_answer = {"no_answer_logits": self._no_answer_logits(sequence, tf.exp(start_log_probs), seed)}
         if start_positions is not None:
             ends = self._end_log_probs(sequence, allowed, start_positions[:, tf.newaxis])  # [B, 1, S]
             return {"start_logits": start_log_probs, "end_logits": tf.squeeze(ends, axis=1), **no_answer}
@@ -87,18 +90,18 @@ class AnswerableSpan(Layer):
         }
 
     def _end_log_probs(self, sequence: tf.Tensor, allowed: tf.Tensor, starts: tf.Tensor) -> tf.Tensor:
-        """Of every end for each of the starts [B, K]: float32 [B, K, S]."""
+        """Log-probabilities of all ends for each of the starts [B, K]: float32 [B, K, S]."""
         width = sequence.shape[-1]
         kernel, bias = (tf.cast(part, sequence.dtype) for part in self.end_transform.parameters())
-        # A dense layer on [token; start] in two parts: the tokens' is the same for all starts.
-        of_tokens = sequence @ kernel[:width]  # [B, S, H]
-        of_starts = tf.gather(sequence, starts, batch_dims=1) @ kernel[width:] + bias  # [B, K, H]
-        x = tf.tanh(of_tokens[:, tf.newaxis] + of_starts[:, :, tf.newaxis])  # [B, K, S, H]
+        # A dense layer on [token; start], in two parts: the part of the tokens is the same for all starts.
+        token_part = sequence @ kernel[:width]  # [B, S, H]
+        start_part = tf.gather(sequence, starts, batch_dims=1) @ kernel[width:] + bias  # [B, K, H]
+        x = tf.tanh(token_part[:, tf.newaxis] + start_part[:, :, tf.newaxis])  # [B, K, S, H]
         logits = self.end(tf.reshape(self.end_norm(x), [-1, width]))  # [B·K·S, 1]
         return _log_softmax(tf.reshape(logits, tf.shape(x)[:3]), allowed[:, tf.newaxis])  # [B, K, S]
 
-    def _no_answer(self, sequence: tf.Tensor, start_probabilities: tf.Tensor, seed: Seed) -> tf.Tensor:
-        """Logits [B] from [CLS] and from the mean state of a start, as likely as each is."""
+    def _no_answer_logits(self, sequence: tf.Tensor, start_probabilities: tf.Tensor, seed: Seed) -> tf.Tensor:
+        """Logits [B] from the state of [CLS] and the mean of states, weighted by start probabilities."""
         weights = tf.cast(start_probabilities, sequence.dtype)[:, tf.newaxis]  # [B, 1, S]
         start = tf.squeeze(weights @ sequence, axis=1)  # [B, H]
         x = tf.tanh(self.answer_transform(tf.concat([start, sequence[:, 0]], axis=-1)))  # [B, H]
@@ -108,7 +111,7 @@ class AnswerableSpan(Layer):
 
 
 def _log_softmax(logits: tf.Tensor, allowed: tf.Tensor) -> tf.Tensor:
-    """Of the allowed logits, in float32; IMPOSSIBLE in place of the others."""
+    """Log-probabilities of the allowed logits, in float32. The others are about IMPOSSIBLE."""
     return tf.nn.log_softmax(tf.where(allowed, tf.cast(logits, tf.float32), IMPOSSIBLE))
 
 
@@ -116,8 +119,8 @@ def _log_softmax(logits: tf.Tensor, allowed: tf.Tensor) -> tf.Tensor:
 class AlbertSpanLabeler(TaskModel):
     """The encoder with two logits for each token: an answer starts here, an answer ends here.
 
-    Inputs: those of the encoder. With `answerability`, `input_type_ids` is needed, because it says where the
-    context is, and `start_positions`, integer [B], may give the starts that the ends depend on.
+    Inputs: the inputs of `AlbertEncoder`. With `answerability`, `input_type_ids` is needed, because it says
+    where the context is, and `start_positions`, integer [B], may give the starts that the ends depend on.
 
     Outputs without `answerability`: `start_logits` and `end_logits` float32 [B, S], for padding, too.
 
@@ -129,10 +132,10 @@ class AlbertSpanLabeler(TaskModel):
 
     Args:
       config: architecture of the network.
-      answerability: True for questions that may have no answer. The head is then that of
-        google-research/albert's run_squad_v2. False: the head of its run_squad_v1.
+      answerability: True for questions that may have no answer, with the head of google-research/albert's
+        run_squad_v2. False: the head of its run_squad_v1.
       start_n_top: number of starts that are followed up, I.
-      end_n_top: number of ends that are kept of each start, J.
+      end_n_top: number of ends that are returned for each start, J.
       **kwargs: `remat` and `fused` of `AlbertEncoder`, and arguments of `keras.Model`, such as `name` and
         `dtype`.
     Raises:
@@ -170,7 +173,7 @@ class AlbertSpanLabeler(TaskModel):
             self.span = OutputLayer("cls/squad", 2, config)
 
     def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
-        """Logits of starts and ends [B, S], or what `AnswerableSpan.call` returns."""
+        """Logits of starts and ends [B, S]. With answerability: the outputs of `AnswerableSpan.call`."""
         if not self.answerability:
             sequence = outputs["sequence_output"]
             logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]

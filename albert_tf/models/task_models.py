@@ -70,20 +70,20 @@ class TaskModel(NetworkModel):
         return self.outputs_of_rows(self.head(rows, outputs, head_seed))
 
     def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
-        """The outputs of the head, by the model's inputs and the encoder's outputs; no seed, no dropout."""
+        """The head's outputs, from the inputs and the encoder's outputs. Without a seed no dropout."""
         raise NotImplementedError
 
     def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> Outputs:
-        """The outputs of the model's inputs, where a function computes the encoder's; without dropout."""
+        """Computes the model's outputs without dropout; `encode` computes those of the encoder."""
         rows = self.rows_of_inputs(inputs)
         return self.outputs_of_rows(self.head(rows, encode(rows), None))
 
     def rows_of_inputs(self, inputs: ModelInputs) -> ModelInputs:
-        """The inputs of the encoder: the model's, unless an example has several rows."""
+        """The encoder's inputs: the model's, unless an example has several rows."""
         return inputs
 
     def outputs_of_rows(self, outputs: Outputs) -> Outputs:
-        """The outputs of examples by those of rows."""
+        """Joins the outputs of rows into those of examples."""
         return outputs
 
 
@@ -91,10 +91,11 @@ class TaskModel(NetworkModel):
 class AlbertPretrainer(TaskModel):
     """The encoder with the two heads of pre-training: masked tokens and sentences.
 
-    Inputs: those of the encoder, and `masked_lm_positions`, integer [B, P]: the places of masked tokens.
+    Inputs: the inputs of `AlbertEncoder`, and `masked_lm_positions`, integer [B, P]: the positions of masked
+    tokens.
 
-    Outputs: those of the encoder; `mlm_logits` float32 [B, P, V], if the inputs have `masked_lm_positions`;
-    `sop_logits` or `nsp_logits` float32 [B, 2]. The heads have no dropout.
+    Outputs: the outputs of `AlbertEncoder`; `mlm_logits` float32 [B, P, V], if there are
+    `masked_lm_positions`; `sop_logits` or `nsp_logits` float32 [B, 2]. The heads have no dropout.
 
     Args:
       config: architecture of the network.
@@ -143,7 +144,7 @@ class AlbertPretrainer(TaskModel):
 class AlbertTokenClassifier(TaskModel):
     """The encoder with a classifier of each token, for tagging.
 
-    Inputs: those of the encoder.
+    Inputs: the inputs of `AlbertEncoder`.
 
     Outputs: `logits` float32 [B, S, K], for [CLS], [SEP] and padding, too.
 
@@ -180,20 +181,20 @@ class AlbertTokenClassifier(TaskModel):
 
 
 def check_pooler(config: AlbertConfig, choice: str, other: str) -> None:
-    """InputError for a network without a pooler, whose output the choice reads."""
+    """Raises InputError if the network lacks the pooler that a choice reads."""
     if config.pooler == "none":
         raise InputError(f'{choice} reads the pooled output, and pooler="none": choose {other}, or a pooler')
 
 
 def check_positive(name: str, value: int) -> int:
-    """The value itself; InputError unless it is a whole number of at least 1."""
+    """Returns the value. Raises InputError unless it is a whole number of at least 1."""
     check_type(name, "int", value)
     check_range(name, value, at_least=1)
     return value
 
 
 def head_seeds(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.Tensor | None]:
-    """The encoder's seed and the head's, independent of each other; None where there is no dropout."""
+    """Independent seeds for the encoder and the head. None without dropout."""
     if not training:
         return None, None
     encoder_seed, head_seed = tf.unstack(tf.random.split(draw_seed(seed), 2, alg="philox"))
@@ -201,25 +202,25 @@ def head_seeds(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.
 
 
 def pooled_heads(task: Mapping[str, Any]) -> list[str]:
-    """The parts of the head of a `PooledModel` with these entries of task.json."""
+    """Names of the head's parts in the tables of variables, for a `PooledModel`."""
     return ["exits", "classifier"] if task.get("early_exit") else ["classifier"]
 
 
 class PooledModel(TaskModel):
-    """The encoder, and logits of one state of a whole sequence.
+    """The encoder, and logits computed from one state of a whole sequence.
 
     Args:
-      config: the network's shape.
+      config: architecture of the network.
       units: number of logits, K.
       pooling: "first", the pooled output, or "mean", the mean of all tokens' states. The pooler stays a part
-        of the encoder; with "mean" no logit depends on it, so that it is not trainable and stays as it is.
-      early_exit: True for a classifier after each layer, which all read states of this pooling; then there
-        are `exit_logits`, too, and `call_with_early_exit` takes the model.
-      exit_threshold: numbers of two layers that differ by less agree, where the one logit is a number.
-      **kwargs: of `NetworkModel`.
+        of the encoder. With "mean" no logit depends on it, so it is not trainable.
+      early_exit: True for a classifier after each layer. The outputs then include `exit_logits`, and
+        `call_with_early_exit` accepts the model.
+      exit_threshold: for regression, two layers agree if their numbers differ by less.
+      **kwargs: arguments of `NetworkModel`.
     """
 
-    rows_each = 1  # sequences of an example
+    rows_each = 1  # sequences in an example
 
     def __init__(
         self,
@@ -243,7 +244,7 @@ class PooledModel(TaskModel):
         self.classifier = OutputLayer("classifier", units, config)
 
     def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
-        """`logits` float32 [B, K]; with early_exit `exit_logits` [B, L, K], too, if there are all states."""
+        """`logits` float32 [B, K]; with early_exit and all layers' states also `exit_logits` [B, L, K]."""
         rate, mask = self.config.classifier_dropout_prob, inputs.get(INPUT_MASK)
         if self.exits is not None and "encoder_outputs" in outputs:
             inner = self.config.inner_group_num
@@ -252,18 +253,18 @@ class PooledModel(TaskModel):
             x = dropout(x, rate, seed)
             logits = self.classifier(x[:, -1])
             exit_logits = tf.concat([self.exits(x[:, :-1]), logits[:, tf.newaxis]], axis=1)
-            found = {"logits": logits, "exit_logits": exit_logits}
-            return {name: self.mask_logits(values, mask) for name, values in found.items()}
+            outputs = {"logits": logits, "exit_logits": exit_logits}
+            return {name: self.mask_logits(values, mask) for name, values in outputs.items()}
         is_first = self.pooling == FIRST
         state = outputs["pooled_output"] if is_first else mean_state(outputs["sequence_output"], mask)
         return {"logits": self.mask_logits(self.classifier(dropout(state, rate, seed)), mask)}
 
     def mask_logits(self, logits: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-        """The logits [B, …], lowered where an input is none by its mask [B, S]: of multiple choice alone."""
+        """Lowers logits [B, …] of inputs whose mask [B, S] is all zeros (missing choices)."""
         return logits
 
     def state(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-        """The state [B, H] that a classifier reads of hidden states [B, S, H]."""
+        """Pools hidden states [B, S, H] to the state [B, H] that a classifier reads."""
         return self.encoder.pooled(sequence[:, 0]) if self.pooling == FIRST else mean_state(sequence, mask)
 
 
@@ -271,7 +272,7 @@ class PooledModel(TaskModel):
 class AlbertClassifier(PooledModel):
     """The encoder with a classifier, or a regression, of each sequence.
 
-    Inputs: those of the encoder.
+    Inputs: the inputs of `AlbertEncoder`.
 
     Outputs: `logits` float32 [B, K]. With `early_exit` also `exit_logits` float32 [B, L, K], one row for each
     layer.
@@ -307,8 +308,8 @@ class AlbertClassifier(PooledModel):
 class AlbertMultipleChoice(PooledModel):
     """The encoder with one logit for each choice of a question.
 
-    Inputs: those of the encoder, of the shape [B, C, S]. If a question has fewer than C choices, the missing
-    ones have an `input_mask` of zeros.
+    Inputs: the inputs of `AlbertEncoder`, of the shape [B, C, S]. If a question has fewer than C choices, the
+    missing ones have an `input_mask` of zeros.
 
     Outputs: `logits` float32 [B, C]. With `early_exit` also `exit_logits` float32 [B, L, C], one row for each
     layer.
@@ -339,22 +340,22 @@ class AlbertMultipleChoice(PooledModel):
         self.num_choices = self.rows_each = check_positive("num_choices", num_choices)
 
     def rows_of_inputs(self, inputs: ModelInputs) -> ModelInputs:
-        """A row for each choice, [B·C, S]."""
+        """Flattens the choices: one row for each, [B·C, S]."""
         rows = {name: self._rows(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
         if TOKEN_PLACES in inputs:  # the same places row by row
             rows[TOKEN_PLACES] = inputs[TOKEN_PLACES]
         return rows
 
     def outputs_of_rows(self, outputs: Outputs) -> Outputs:
-        """The logits of the choices, by example."""
-        found = {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
+        """Groups the logits of the choices by example."""
+        grouped = {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
         if "exit_logits" in outputs:  # [B·C, L, 1] of all layers
             logits = tf.reshape(outputs["exit_logits"], [-1, self.num_choices, self.config.num_hidden_layers])
-            found["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
-        return found
+            grouped["exit_logits"] = tf.transpose(logits, [0, 2, 1])  # [B, L, C]
+        return grouped
 
     def mask_logits(self, logits: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-        """The logits [B·C, …], IMPOSSIBLE where the mask [B·C, S] is 0 throughout."""
+        """Sets logits [B·C, …] to IMPOSSIBLE where the mask [B·C, S] is all zeros."""
         if mask is None:
             return logits
         is_choice = tf.reduce_any(tf.cast(mask, tf.bool), axis=1)  # [B·C]
@@ -364,7 +365,7 @@ class AlbertMultipleChoice(PooledModel):
     def _rows(self, name: str, values: tf.Tensor) -> tf.Tensor:
         tensor, shape = tf.convert_to_tensor(values), [None, self.num_choices, None]
         if not tensor.shape.is_compatible_with(shape):
-            wanted = f"[batch, {self.num_choices}, length]"
-            raise InputError(f"{name} has shape {tensor.shape}: it must be {wanted}")
-        tensor = tf.ensure_shape(tensor, shape)  # where shapes are known only when it runs
+            expected = f"[batch, {self.num_choices}, length]"
+            raise InputError(f"{name} has shape {tensor.shape}: it must be {expected}")
+        tensor = tf.ensure_shape(tensor, shape)  # for shapes that are known only when the graph runs
         return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]

@@ -65,7 +65,15 @@ def create_optimizer(
 
 
 def recipe_optimizer(name: str, recipe: Any, steps: int, warmup_steps: int, **kwargs: Any) -> AdamW:
-    """The optimizer of a recipe, for some steps; further arguments are those of the optimizer."""
+    """Creates the optimizer of a recipe. See `create_optimizer` for `name` and `**kwargs`.
+
+    Args:
+      name: "lamb" or "adamw".
+      recipe: has `learning_rate`, `weight_decay`, `clip_norm`, `beta_1`, `beta_2` and `epsilon`.
+      steps: number of training steps.
+      warmup_steps: number of steps of linear warm-up.
+      **kwargs: further arguments of `create_optimizer`.
+    """
     names = ("weight_decay", "clip_norm", "beta_1", "beta_2", "epsilon")
     kwargs |= {"num_warmup_steps": warmup_steps, **{key: getattr(recipe, key) for key in names}}
     return create_optimizer(name, init_lr=recipe.learning_rate, num_train_steps=steps, **kwargs)

@@ -1,4 +1,4 @@
-"""AdamW as google-research/albert computes it, Adam with decoupled weight decay; bias correction if asked."""
+"""AdamW as google-research/albert computes it: Adam with decoupled weight decay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from albert_tf.errors import check_range
 # Variables that google-research/albert neither decays nor adapts by layer.
 EXCLUDED = ("LayerNorm", "layer_norm", "bias")
 
-
+# Divisors of m and v.
 Scales = tuple[tf.Tensor | float, tf.Tensor | float]
 
 
@@ -43,7 +43,7 @@ def adamw(
       beta_2: decay rate β₂ of v.
       epsilon: ε, added to √v̂.
       decay: weight decay λ.
-      scales: what m and v are divided by; with bias correction 1 - β₁ᵗ and 1 - β₂ᵗ in step t.
+      scales: divisors of m and v. With bias correction they are 1 - β₁ᵗ and 1 - β₂ᵗ in step t.
     Returns:
       The next x, m and v.
     Source: Loshchilov and Hutter 2019, algorithm 2.
@@ -53,8 +53,8 @@ def adamw(
     return x - lr * (adam_direction(m, v, epsilon, scales) + decay * x), m, v
 
 
-# By XLA, once for each shape: one loop through memory, without a tensor for each operation in between. Around
-# the maths alone, since a jit around `apply_gradients` fails under MirroredStrategy.
+# XLA compiles the maths once for each shape: one pass through memory, without intermediate tensors. Only the
+# maths, since a compiled `apply_gradients` fails under MirroredStrategy.
 compile_update = functools.partial(tf.function, jit_compile=True, autograph=False)
 
 compiled_adamw = compile_update(adamw)
@@ -63,12 +63,12 @@ compiled_adamw = compile_update(adamw)
 def adam_moments(
     g: tf.Tensor, m: tf.Tensor, v: tf.Tensor, beta_1: float, beta_2: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Running means of a gradient and of its square, one step on; shapes and letters as in `adamw`."""
+    """The next m and v. See `adamw` for the arguments."""
     return beta_1 * m + (1 - beta_1) * g, beta_2 * v + (1 - beta_2) * tf.square(g)
 
 
 def adam_direction(m: tf.Tensor, v: tf.Tensor, epsilon: float, scales: Scales) -> tf.Tensor:
-    """m̂ / (√v̂ + ε), where m̂ and v̂ are m and v divided by their scales; letters as in `adamw`."""
+    """m̂ / (√v̂ + ε), where m̂ and v̂ are m and v divided by their scales. See `adamw` for the arguments."""
     return m / scales[0] / (tf.sqrt(v / scales[1]) + epsilon)
 
 
@@ -96,10 +96,10 @@ def global_norm(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> tf.
       >>> float(albert_tf.optimization.global_norm([tf.constant([3.0]), tf.constant([4.0]), None]))
       5.0
     """
-    return tf.linalg.global_norm([_dense(g) for g in gradients])
+    return tf.linalg.global_norm([_to_dense(g) for g in gradients])
 
 
-def _dense(gradient: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
+def _to_dense(gradient: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
     return None if gradient is None else tf.convert_to_tensor(gradient)
 
 
@@ -173,50 +173,52 @@ class AdamW(keras.optimizers.Optimizer):
             return
         self._m = [self.add_variable_from_reference(variable, "m") for variable in var_list]
         self._v = [self.add_variable_from_reference(variable, "v") for variable in var_list]
-        # Here, since the variables of a replica have other names.
-        self._decays = tuple(self._decay(variable) for variable in var_list)
-        self._rules = tuple(self._rule(variable) for variable in var_list)
+        # Decided here by name: in an update, the variables of a replica have other names.
+        self._decay_rates = tuple(self._decay_rate(variable) for variable in var_list)
+        self._update_rules = tuple(self._update_rule(variable) for variable in var_list)
         self._built = True
 
-    def _decay(self, variable: tf.Variable) -> float:
-        # Keras' own exclusions, set by the method exclude_from_weight_decay(), hold as well.
-        decays = self._use_weight_decay(variable) and not is_excluded(variable.name, self._undecayed_patterns)
-        return self.weight_decay if decays else 0.0
+    def _decay_rate(self, variable: tf.Variable) -> float:
+        # Keras' own exclusions, set by its method exclude_from_weight_decay(), apply as well.
+        is_decayed = self._use_weight_decay(variable) and not is_excluded(
+            variable.name, self._undecayed_patterns
+        )
+        return self.weight_decay if is_decayed else 0.0
 
-    def _rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+    def _update_rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         return compiled_adamw
 
     def apply_gradients(
         self, grads_and_vars: Iterable[tuple[Any, tf.Variable]], *args: Any, **kwargs: Any
     ) -> Any:
-        """Updates the variables with gradients that are made dense, summed over the replicas and clipped."""
-        pairs = [(_dense(gradient), variable) for gradient, variable in grads_and_vars]
+        """Updates the variables. Gradients are made dense, summed over the replicas and clipped first."""
+        pairs = [(_to_dense(gradient), variable) for gradient, variable in grads_and_vars]
         return super().apply_gradients(pairs, *args, **kwargs)
 
     def _apply_weight_decay(self, variables: Sequence[tf.Variable]) -> None:
-        """Does nothing: the decay is part of the update; Keras would shrink the variables before it."""
+        """Does nothing: the update includes the decay. Keras would shrink the variables before it."""
 
     def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
-        """Updates a variable, its m and its v."""
+        """Updates a variable and its m and v."""
         index = self._index_dict[self._var_key(variable)]
         targets = variable, self._m[index], self._v[index]
-        # As tensors: read inside of the rule, a mirrored variable would not be that of this replica.
+        # Read here: inside the compiled rule, a mirrored variable would not give this replica's value.
         x, m, v = map(tf.convert_to_tensor, targets)
         lr = tf.cast(self.learning_rate, variable.dtype)
-        settings = lr, self.beta_1, self.beta_2, self.epsilon, self._decays[index]
-        values = self._rules[index](x, gradient, m, v, *settings, self._scales(variable.dtype))
+        settings = lr, self.beta_1, self.beta_2, self.epsilon, self._decay_rates[index]
+        values = self._update_rules[index](x, gradient, m, v, *settings, self._scales(variable.dtype))
         for target, value in zip(targets, values, strict=True):
             target.assign(value)
 
     def _scales(self, dtype: tf.DType) -> Scales:
-        """What m and v are divided by in this update."""
+        """Divisors of m and v in this step."""
         if not self.bias_correction:
             return 1.0, 1.0
         step = tf.cast(self.iterations + 1, dtype)
         return 1 - tf.pow(self.beta_1, step), 1 - tf.pow(self.beta_2, step)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments, the schedule among them, ready for `from_config`."""
+        """Returns the constructor's arguments, with the schedule, for `from_config`."""
         return {
             **super().get_config(),
             "learning_rate": self._serialize_hyperparameter(self._learning_rate),

@@ -1,4 +1,4 @@
-"""LAMB (You et al. 2020) as google-research/albert computes it: AdamW with a trust ratio a variable."""
+"""LAMB (You et al. 2020) as google-research/albert computes it: AdamW with trust ratios."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lamb(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """One LAMB step: x - η (‖x‖ / ‖r + λx‖) (r + λx) with r = m̂ / (√v̂ + ε).
 
-    Arguments and results as those of `adamw`.
+    See `adamw` for the arguments and results.
 
     Source: You et al. 2020 (arXiv 1904.00962), algorithm 2, with φ the identity.
     Note: google-research/albert leaves out the bias correction of m and v.
@@ -47,7 +47,7 @@ compiled_lamb = compile_update(lamb)
 
 
 def trust_ratio(x: tf.Tensor, u: tf.Tensor) -> tf.Tensor:
-    """‖x‖ / ‖u‖, and 1 where either norm is 0, so that a variable of zeros can leave zero; a scalar."""
+    """‖x‖ / ‖u‖, or 1 if either norm is 0, so that a variable of zeros can change; a scalar."""
     x_norm, u_norm = tf.norm(x), tf.norm(u)
     return tf.where((x_norm > 0) & (u_norm > 0), x_norm / u_norm, tf.ones_like(x_norm))
 
@@ -60,7 +60,7 @@ class Lamb(AdamW):
       learning_rate: a number or a Keras schedule.
       weight_decay: weight decay λ of the variables that are not excluded.
       exclude_from_layer_adaptation: regular expressions. A variable has no trust ratio, and moves as in
-        AdamW, if one matches a part of its name. None: those of `exclude_from_weight_decay`.
+        AdamW, if one matches a part of its name. None: the value of `exclude_from_weight_decay`.
       name: name of the optimizer.
       **kwargs: further arguments of `AdamW`: `beta_1`, `beta_2`, `epsilon`, `global_clipnorm`,
         `exclude_from_weight_decay` (default: LayerNorm and biases) and `bias_correction`.
@@ -91,9 +91,9 @@ class Lamb(AdamW):
             exclude_from_layer_adaptation = self._undecayed_patterns
         self._unadapted_patterns = tuple(exclude_from_layer_adaptation)
 
-    def _rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
+    def _update_rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         return compiled_adamw if is_excluded(variable.name, self._unadapted_patterns) else compiled_lamb
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments, the schedule among them, ready for `from_config`."""
+        """Returns the constructor's arguments, with the schedule, for `from_config`."""
         return {**super().get_config(), "exclude_from_layer_adaptation": list(self._unadapted_patterns)}

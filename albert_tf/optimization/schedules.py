@@ -62,7 +62,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
           float32 scalar.
         """
         with tf.name_scope("learning_rate"):
-            # 64-bit integers are subtracted: in float32 the last of millions of steps would run together.
+            # Subtract 64-bit integers: float32 could not tell the last of millions of steps apart.
             step = tf.cast(step, tf.int64)
             decay_start = self.num_warmup_steps if self.decay_after_warmup else 0
             steps_left = tf.cast(tf.maximum(self.num_train_steps - step, 0), tf.float32)
@@ -71,6 +71,6 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
             return tf.where(step < self.num_warmup_steps, warming_up, decayed)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor's arguments, for `from_config`."""
         names = ("init_lr", "num_train_steps", "num_warmup_steps", "power", "decay_after_warmup")
         return {name: getattr(self, name) for name in names}

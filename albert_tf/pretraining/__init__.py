@@ -1,1 +1,1 @@
-"""Pre-training: its settings, its batches, its losses, a run and its evaluation."""
+"""Pre-training: settings, batches, losses, training and evaluation."""

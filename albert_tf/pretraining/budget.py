@@ -1,4 +1,4 @@
-"""A budget of time: the network that it is enough for, and for how many steps."""
+"""Chooses the size of a network, and the number of steps, for a given training time."""
 
 from __future__ import annotations
 
@@ -19,17 +19,24 @@ from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.recipes import PRETRAINING_RECIPES, PretrainingRecipe, Stage
 from albert_tf.runs.build_model import build_model
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
-from albert_tf.training.distribution import DistributedBatches, hosts_of
+from albert_tf.training.distribution import DistributedBatches, get_hosts
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, is_fused, model_options
 from albert_tf.training.trainer import LogLine
 
 
-def examples_per_second(
+def measure_examples_per_second(
     config: AlbertConfig, rows: int, seq_length: int, predictions: int, execution: ComputeConfig
 ) -> float:
-    """Examples that a device of this machine trains on in a second, in batches of so many rows, by LAMB.
+    """Measures the examples per second of one device of this machine in training with LAMB.
 
-    The batch is one of equal tokens without padding; what is computed of it takes as long as of text.
+    The batch repeats one token, without padding. It takes as long as text.
+
+    Args:
+      config: the network's shape.
+      rows: number of examples in a batch.
+      seq_length: number of tokens in an example.
+      predictions: number of masked tokens in an example.
+      execution: how a step is computed.
     """
     task = {"model": "pretrainer", "sentence_objective": "none" if config.pooler == "none" else "sop"}
     model = build_model(config, task, **model_options(execution))
@@ -37,52 +44,53 @@ def examples_per_second(
     spec = pretraining_spec(rows, seq_length, predictions, task["sentence_objective"])
     batch = {name: tf.ones(part.shape, part.dtype) for name, part in spec.items()}
     batches = DistributedBatches(tf.data.Dataset.from_tensors(batch).repeat(), None)
-    phase = TrainingStage(
+    stage = TrainingStage(
         end=1, batch_size=rows, seq_length=seq_length, batches=lambda seed: batches, evaluate=dict
     )
     training = Training(
         model=model,
         optimizer=build_optimizer(optimizer, model, execution),
         objective=pretraining_loss_fn(task["sentence_objective"], fused=is_fused(execution)),
-        phases=[phase],
+        stages=[stage],
         seed=0,
         execution=execution,
         loop=LoopSettings(),
     )
-    return rows / seconds_per_update(training)[0]
+    return rows / measure_update_seconds(training)[0]
 
 
-# Of the time; the rest is for tracing, checkpoints and evaluations.
-TRAINING_SHARE = 0.95
+# Fraction of the time for training steps. The rest is for tracing, checkpoints and evaluations.
+TRAINING_FRACTION = 0.95
 
-# What of a phase is timed: after updates that trace and fill the input pipeline, so many, or for so long.
-FIRST_UPDATES, UPDATES, MAX_SECONDS = 2, 20, 10
+# The time of a step is measured after a few steps that trace and fill the input pipeline, until one limit is
+# reached: steps, or seconds.
+UNTIMED_STEPS, MAX_TIMED_STEPS, MAX_TIMED_SECONDS = 2, 20, 10
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}  # in seconds
 
 
-def warmup_of(recipe: PretrainingRecipe, steps: int) -> int:
-    """Updates of warm-up in so many: the recipe's, but a tenth of them at most."""
+def warmup_steps_for(recipe: PretrainingRecipe, steps: int) -> int:
+    """Number of warm-up steps in a run of `steps` steps: the recipe's, at most a tenth of the steps."""
     return min(recipe.warmup_steps, steps // 10)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelSize:
-    """A network, how it is trained, and from how many updates on that is worth more than a smaller one."""
+    """A network and its recipe. From `min_steps` on it becomes better than a smaller network."""
 
-    least_updates: int = 1
+    min_steps: int = 1
     config: AlbertConfig
     recipe: PretrainingRecipe
 
     def with_steps(self, steps: int) -> ModelSize:
-        """The same for so many updates."""
-        recipe = self.recipe.replace(steps=steps, warmup_steps=warmup_of(self.recipe, steps))
+        """Returns a copy whose recipe has that many steps."""
+        recipe = self.recipe.replace(steps=steps, warmup_steps=warmup_steps_for(self.recipe, steps))
         return dataclasses.replace(self, recipe=recipe)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TimeBudget:
-    """The seconds that a run may take, and the sizes that it may have, from the smallest to the largest."""
+    """Training time in seconds, and the sizes to choose from, smallest first."""
 
     seconds: float
     sizes: Sequence[ModelSize]
@@ -97,7 +105,7 @@ _SMALL = AlbertConfig(
     num_attention_heads=4,
     intermediate_size=512,
     max_position_embeddings=128,
-    initializer_range=0.06,  # with 0.02 it stays where it predicts frequencies
+    initializer_range=0.06,  # with 0.02 it never learns more than frequencies
 )
 
 _DEEP = _SMALL.replace(num_hidden_layers=2)
@@ -105,30 +113,33 @@ _WIDE = _DEEP.replace(hidden_size=256, num_attention_heads=8, intermediate_size=
 _STAGED = PRETRAINING_RECIPES["one_machine"]
 _FLAT = _STAGED.replace(stages=(Stage(until=0.75, seq_length=64, batch_size=32), Stage()))
 
-# What `--recipe one_machine` trains, its updates those of a budget, from the smallest to the largest.
+# The sizes of `--recipe one_machine`, smallest first. The budget sets the number of steps.
 ONE_MACHINE: Sequence[ModelSize] = (
     ModelSize(config=_SMALL, recipe=_FLAT),
-    ModelSize(least_updates=10_000, config=_DEEP, recipe=_STAGED),
-    ModelSize(least_updates=16_000, config=_WIDE, recipe=_STAGED),
+    ModelSize(min_steps=10_000, config=_DEEP, recipe=_STAGED),
+    ModelSize(min_steps=16_000, config=_WIDE, recipe=_STAGED),
 )
 
 
-def seconds_from(text: str) -> float:
-    """The seconds of a time such as 90s, 60m, 1.5h or 2d; ValueError if it is not one."""
+def parse_duration(text: str) -> float:
+    """Converts a time such as 90s, 60m, 1.5h or 2d to seconds. Raises InputError if it is not a time."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smhd])", text)
     if not match:
         raise InputError(f"budget={text!r} is not a time: write 90s, 60m, 24h or 2d")
     return float(match[1]) * _UNITS[match[2]]
 
 
-def measure_size(
-    seconds: float, sizes: Sequence[ModelSize], training: Callable[[ModelSize], Training], report: LogLine
+def choose_size(
+    seconds: float,
+    sizes: Sequence[ModelSize],
+    make_training: Callable[[ModelSize], Training],
+    report: LogLine,
 ) -> ModelSize:
-    """The size that there is time for, by the time that its updates take here."""
-    if hosts_of(tf.distribute.get_strategy()).num_hosts > 1:
+    """Measures the time of a step on this machine, and returns the size for a training time."""
+    if get_hosts(tf.distribute.get_strategy()).num_hosts > 1:
         raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
     report("measuring the time of an update, which takes about a minute")
-    size = fit_to_budget(seconds, sizes, lambda size: seconds_per_update(training(size)))
+    size = fit_to_budget(seconds, sizes, lambda size: measure_update_seconds(make_training(size)))
     report(
         f"{seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} of them "
         f"warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
@@ -137,28 +148,28 @@ def measure_size(
 
 
 def fit_to_budget(
-    seconds: float, sizes: Sequence[ModelSize], pace: Callable[[ModelSize], Sequence[float]]
+    seconds: float, sizes: Sequence[ModelSize], measure: Callable[[ModelSize], Sequence[float]]
 ) -> ModelSize:
-    """The largest size that has time for its least updates, with as many updates as there is time for.
+    """Returns the largest size whose `min_steps` fit into the time, with as many steps as fit.
 
     Args:
-      seconds: the time.
-      sizes: from the smallest, which is taken where there is time for none, to the largest.
-      pace: measures the seconds of an update in each stage of a size.
+      seconds: training time.
+      sizes: sizes to choose from, smallest first. The smallest is the choice if none has enough time.
+      measure: returns the seconds of a step in each stage of a size.
     """
     chosen: ModelSize | None = None
     for size in sizes:
-        if chosen and chosen.recipe.steps < size.least_updates:  # a larger network would get fewer yet
+        if chosen and chosen.recipe.steps < size.min_steps:  # a larger network would make even fewer steps
             break
         ends = [0.0, *(stage.until for stage in size.recipe.all_stages)]
         shares = (end - begin for begin, end in itertools.pairwise(ends))
-        mean = sum(share * each for share, each in zip(shares, pace(size), strict=True))
-        steps = int(TRAINING_SHARE * seconds / mean)
-        if chosen and steps < size.least_updates:
+        mean = sum(share * step for share, step in zip(shares, measure(size), strict=True))
+        steps = int(TRAINING_FRACTION * seconds / mean)
+        if chosen and steps < size.min_steps:
             break
         try:
             chosen = size.with_steps(steps)
-        except InputError as error:  # not an update for each stage
+        except InputError as error:  # less than one step for each stage
             raise InputError(
                 f"a budget of {seconds:g} s is too short: an update takes {mean:.2g} s here"
             ) from error
@@ -166,38 +177,38 @@ def fit_to_budget(
     return chosen
 
 
-def seconds_per_update(training: Training) -> list[float]:
-    """The time of an update in each phase of a run, in seconds: the median of some."""
+def measure_update_seconds(training: Training) -> list[float]:
+    """Measures the seconds of a step in each stage of a run: the median of several steps."""
     step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
     medians = []
-    for phase in training.phases:
-        feed = phase.batches(training.seed)
-        train_step, iterator = training.train_step(phase, feed, step), iter(feed.dataset)
-        train_step(iterator, FIRST_UPDATES)
+    for stage in training.stages:
+        batches = stage.batches(training.seed)
+        train_step, iterator = training.make_train_step(stage, batches, step), iter(batches.dataset)
+        train_step(iterator, UNTIMED_STEPS)
         seconds: list[float] = []
-        while len(seconds) < UPDATES and sum(seconds) < MAX_SECONDS:
+        while len(seconds) < MAX_TIMED_STEPS and sum(seconds) < MAX_TIMED_SECONDS:
             started = time.perf_counter()
-            float(train_step(iterator, 1).gradient_norm)  # which waits for its end
+            float(train_step(iterator, 1).gradient_norm)  # waits for the end of the step
             seconds.append(time.perf_counter() - started)
         medians.append(statistics.median(seconds))
     return medians
 
 
 def size_for_steps(sizes: Sequence[ModelSize]) -> ModelSize:
-    """The largest of the sizes whose own recipe has updates enough; the first where none has."""
-    return next((size for size in reversed(sizes) if size.recipe.steps >= size.least_updates), sizes[0])
+    """The largest size whose recipe has at least `min_steps` steps; the smallest if none has."""
+    return next((size for size in reversed(sizes) if size.recipe.steps >= size.min_steps), sizes[0])
 
 
 def size_of_run(sizes: Sequence[ModelSize], config: AlbertConfig) -> ModelSize:
-    """The size of a run's network, the largest where none is: what differs is then seen in comparing."""
+    """The size of a run's network. If none matches, the largest: comparing the settings then raises."""
     same = (size for size in sizes if size.config.replace(vocab_size=config.vocab_size) == config)
     return next(same, sizes[-1])
 
 
 def sizes_at_least(sizes: Sequence[ModelSize], origin: AlbertConfig) -> Sequence[ModelSize]:
-    """The sizes as wide as the network whose weights they begin with, and as deep.
+    """The sizes that can start from the weights of a network: with its width, and at least its depth.
 
-    Where none is as deep, the deepest; where none is as wide, all, which are then refused.
+    If none is as deep, the deepest of that width. If none has the width, all: starting from it then raises.
     """
     wide = [size for size in sizes if size.config.hidden_size == origin.hidden_size]
     deep = [size for size in wide if size.config.num_hidden_layers >= origin.num_hidden_layers]

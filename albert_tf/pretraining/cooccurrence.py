@@ -1,7 +1,7 @@
-"""Word embeddings from counts: what pieces stand near, weighed and reduced to as many numbers as are wanted.
+"""Initial word embeddings from co-occurrence counts: positive PMI, reduced by a truncated SVD.
 
-Pieces that stand in the same contexts begin with nearly the same vector, which random ones would have to be
-trained to.
+Tokens that occur in the same contexts start with similar vectors. From random vectors, training would have to
+learn that first.
 """
 
 from __future__ import annotations
@@ -17,44 +17,46 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models.layers import kernel_initializer
 from albert_tf.text.lines import group_by_size
 
-WINDOW = 5  # pieces on each side that are counted as near; with 10 or 2 the loss falls later
-SMOOTHING = 0.75  # power of the contexts' frequencies: without it rare contexts weigh too much
-MAX_COUNTED = 20_000_000  # pieces of a text; more change little
+WINDOW = 5  # tokens on each side that count as near; with 10 or 2 the loss falls later
+SMOOTHING = 0.75  # exponent of the contexts' frequencies: without it rare contexts weigh too much
+MAX_COUNTED = 20_000_000  # tokens; more change little
 
-_BLOCK_SIZE = 1 << 20  # pieces, which bounds the memory for their pairs
-
-
-class Counts(NamedTuple):
-    """Counts of the pieces of documents."""
-
-    pieces: np.ndarray  # int64 [V], how often each piece occurs
-    pairs: sparse.csr_matrix  # int32 [V, V], symmetric: how often each piece stands near each other
+_BLOCK_SIZE = 1 << 20  # tokens; bounds the memory for their pairs
 
 
-def counts(documents: Iterable[np.ndarray], vocab_size: int, window: int = WINDOW) -> Counts:
-    """Counts of pieces, and of pairs of pieces near each other in the same document.
+class TokenCounts(NamedTuple):
+    """Counts of tokens and of pairs of tokens."""
+
+    tokens: np.ndarray  # int64 [V], how often each token occurs
+    pairs: sparse.csr_matrix  # int32 [V, V], symmetric: how often two tokens are near each other
+
+
+def count_cooccurrences(
+    documents: Iterable[np.ndarray], vocab_size: int, window: int = WINDOW
+) -> TokenCounts:
+    """Counts tokens, and pairs of tokens near each other in the same document.
 
     Args:
-      documents: ids of each, integer [T].
-      vocab_size: V.
-      window: pieces on each side that are near; the nearest count as much as the farthest.
+      documents: token ids of each document, integer [T].
+      vocab_size: size of the vocabulary, V.
+      window: number of tokens on each side that count as near, all with the same weight.
     """
     shape = (vocab_size, vocab_size)
-    pieces, pairs = np.zeros([vocab_size], np.int64), sparse.csr_matrix(shape, dtype=np.int32)
+    tokens, pairs = np.zeros([vocab_size], np.int64), sparse.csr_matrix(shape, dtype=np.int32)
     for block in group_by_size(documents, len, _BLOCK_SIZE):
         ids, numbers = np.concatenate(block), np.repeat(np.arange(len(block)), [len(ids) for ids in block])
-        pieces += np.bincount(ids, minlength=vocab_size)
+        tokens += np.bincount(ids, minlength=vocab_size)
         near = [numbers[k:] == numbers[:-k] for k in range(1, min(window + 1, len(ids)))]
         before = np.concatenate([ids[:0], *(ids[:-k][same] for k, same in enumerate(near, 1))])
         after = np.concatenate([ids[:0], *(ids[k:][same] for k, same in enumerate(near, 1))])
         pairs += sparse.coo_matrix((np.ones(len(before), np.int32), (before, after)), shape).tocsr()
-    return Counts(pieces, (pairs + pairs.T).tocsr())
+    return TokenCounts(tokens, (pairs + pairs.T).tocsr())
 
 
 def positive_pmi(pairs: sparse.csr_matrix, smoothing: float = SMOOTHING) -> sparse.csr_matrix:
-    """Positive pointwise mutual information of pieces w and contexts c.
+    """Positive pointwise mutual information of tokens w and contexts c.
 
-    max(0, log(#(w, c) / (#(w) · P(c)))), where P(c) ∝ #(c)**smoothing; float32 [V, V] of counts [V, V].
+    max(0, log(#(w, c) / (#(w) · P(c)))), where P(c) ∝ #(c)**smoothing. float32 [V, V] from counts [V, V].
 
     Source: Levy, Goldberg & Dagan 2015, Improving Distributional Similarity, §2.1 and §3.2.
     """
@@ -72,11 +74,11 @@ def positive_pmi(pairs: sparse.csr_matrix, smoothing: float = SMOOTHING) -> spar
 
 
 def word_vectors(pmi: sparse.csr_matrix, width: int) -> np.ndarray:
-    """The best vectors of so few numbers, U · √S of the truncated singular value decomposition.
+    """Reduces a PMI matrix [V, V] to word vectors, U · √S of its truncated singular value decomposition.
 
     Returns:
-      float32 [V, K], the largest singular value's column first; of a piece without any context, zeros. K is
-      the width or, where that is less, V - 1 or the rank of the matrix.
+      float32 [V, K]. The column of the largest singular value is first. Tokens without any context have
+      zeros. K is the smallest of `width`, V - 1 and the rank of the matrix.
     Source: Levy, Goldberg & Dagan 2015, §3.3, eigenvalue weighting with p = 0.5.
     """
     size = pmi.shape[0]
@@ -88,22 +90,22 @@ def word_vectors(pmi: sparse.csr_matrix, width: int) -> np.ndarray:
     vectors, values = vectors[:, order], values[order]
     rank = np.count_nonzero(values > values[0] * size * np.finfo(np.float32).eps)
     largest = np.argmax(np.abs(vectors), axis=0)
-    signs = np.sign(vectors[largest, np.arange(len(values))])  # which the decomposition leaves open
+    signs = np.sign(vectors[largest, np.arange(len(values))])  # the decomposition does not determine them
     vectors = vectors * signs * np.sqrt(values)
-    vectors[np.diff(pmi.indptr) == 0] = 0  # to the last bit
+    vectors[np.diff(pmi.indptr) == 0] = 0  # exactly
     return vectors[:, :rank]
 
 
-def log_frequencies(pieces: np.ndarray) -> np.ndarray:
-    """Logarithms of the pieces' frequencies [V], float32, each counted once more; their mean is 0."""
-    logarithms = np.log(pieces + 1.0)
+def log_frequencies(counts: np.ndarray) -> np.ndarray:
+    """log(count + 1) of each token, shifted to a mean of 0: float32 [V] from counts [V]."""
+    logarithms = np.log(counts + 1.0)
     return (logarithms - np.mean(logarithms)).astype(np.float32)
 
 
-def place_vectors(vectors: np.ndarray, table: np.ndarray, deviation: float) -> np.ndarray:
-    """A table of embeddings [V, E] with vectors [V, K] in it, K at most E, scaled to a standard deviation.
+def fill_embeddings(vectors: np.ndarray, table: np.ndarray, deviation: float) -> np.ndarray:
+    """Writes vectors [V, K], scaled to a standard deviation, into a copy of an embedding table [V, E].
 
-    Rows whose vector is zero stay as they are, for nothing is known of them; so do columns from K on.
+    K is at most E. Rows whose vector is zero, and the columns from K on, keep the values of the table.
     """
     known = np.any(vectors != 0, axis=1)
     filled = table.copy()
@@ -112,15 +114,15 @@ def place_vectors(vectors: np.ndarray, table: np.ndarray, deviation: float) -> n
     return filled
 
 
-def first_weights(counted: Counts, config: AlbertConfig) -> Callable[[str], np.ndarray | None]:
-    """The first value of a variable by its name, None where it begins at random; for `build_model`."""
-    vectors = word_vectors(positive_pmi(counted.pairs), config.embedding_size)
+def weights_from_counts(counts: TokenCounts, config: AlbertConfig) -> Callable[[str], np.ndarray | None]:
+    """Creates the function `read` of `build_model`: initial values by variable name. None: random values."""
+    vectors = word_vectors(positive_pmi(counts.pairs), config.embedding_size)
 
-    def read(name: str) -> np.ndarray | None:
+    def read_variable(name: str) -> np.ndarray | None:
         if name == "embeddings/word_embeddings":
-            # Drawn where the variable would be, so that whatever is random is as in a run without counts.
+            # Drawn like the variable itself, so that all other random values are as in a run without counts.
             table = kernel_initializer(config)([config.vocab_size, config.embedding_size]).numpy()
-            return place_vectors(vectors, table, config.initializer_range)
-        return log_frequencies(counted.pieces) if name == "cls/predictions/output_bias" else None
+            return fill_embeddings(vectors, table, config.initializer_range)
+        return log_frequencies(counts.tokens) if name == "cls/predictions/output_bias" else None
 
-    return read
+    return read_variable

@@ -1,4 +1,4 @@
-"""The text of a run: batches to train on, and batches to evaluate on."""
+"""The text of a run: batches for training and for evaluation, and the choice of held-out text."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.dataset import NothingFound, pretraining_dataset
-from albert_tf.data.documents import BY_HASH, BY_POSITION, HASHES, CorpusSplit
+from albert_tf.data.dataset import NoExamplesError, pretraining_dataset
+from albert_tf.data.documents import BY_HASH, BY_POSITION, HASH_BUCKETS, CorpusSplit
 from albert_tf.data.sources import (
     DocumentSource,
     corpus_files,
     document_tokens,
+    evaluation_files,
     held_out_shards,
     open_documents,
-    to_evaluate_on,
 )
 from albert_tf.errors import InputError
 from albert_tf.recipes import ExampleSettings, PretrainingRecipe
@@ -28,26 +28,26 @@ from albert_tf.settings import flatten_record
 from albert_tf.text.files import Paths, file_identities
 from albert_tf.training.distribution import DistributedBatches, distribute_batches
 
-# The same examples each time, whatever the run's seed, on every host.
+# The same examples each time, on every host, independent of the run's seed.
 _ONCE = {"seed": 0, "shuffle": False, "repeat": False}
 
 
 class HeldOut(NamedTuple):
-    """The part of its text that a run does not train on, from its first start to its end."""
+    """The part of the training text that a run evaluates on instead of training on it."""
 
-    share: CorpusSplit
-    what: str  # in words
+    split: CorpusSplit
+    description: str  # for people, such as "1% of the documents"
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Text to train on and text to evaluate on, which never overlap.
+    """Text to train on and text to evaluate on. They never overlap.
 
     Args:
       train: inputs of `pretraining_dataset`.
-      eval: inputs to evaluate on; None: what `prepare` has held out of `train` or, failing that, `held_out`.
-      tokenizer: the vocabulary and the normalisation, as `pretraining_dataset` takes them.
-      held_out: the part of `train` that is not trained on.
+      eval: inputs to evaluate on. None: text of `train` that `prepare` has held out, otherwise `held_out`.
+      tokenizer: arguments `vocabulary`, `lowercase` and `strip_accents` of `pretraining_dataset`.
+      held_out: part of `train` to evaluate on instead of training on it.
     """
 
     train: Sequence[str]
@@ -57,153 +57,158 @@ class Corpus:
 
     @functools.cached_property
     def evaluation(self) -> list[str]:
-        """Inputs to evaluate on; empty where a part of `train` is held out."""
-        return held_out_shards(self.train) if self.eval is None else to_evaluate_on(self.eval)
+        """Inputs to evaluate on. Empty if they are the part `held_out` of `train`."""
+        return held_out_shards(self.train) if self.eval is None else evaluation_files(self.eval)
 
     def record(self) -> dict[str, Any]:
-        """The entries of recipe.json; files are compared by their content, wherever they lie."""
+        """The entries of recipe.json. They identify files by content, not by folder."""
         files = {
             f"{text}_files": file_identities(corpus_files(inputs)) if inputs else None
             for text, inputs in (("train", self.train), ("eval", self.evaluation))
         }
+        held_out = self.held_out
         return {
             **files,
             "train": list(self.train),
             "eval": None if self.eval is None else list(self.eval),
-            "held_out": self.held_out and {**self.held_out.share._asdict(), "what": self.held_out.what},
+            "held_out": held_out and {**held_out.split._asdict(), "what": held_out.description},
         }
 
-    def training_feed(
+    def training_batches(
         self, recipe: PretrainingRecipe, seed: int, data_service: str | None = None
     ) -> DistributedBatches:
-        """The batches to train on, without end, for the current strategy."""
+        """The endless batches to train on, for the current strategy."""
 
-        def batches(rows: int, part: tf.distribute.InputContext | None) -> tf.data.Dataset:
-            options = {"seed": seed, "input_context": part, "data_service": data_service}
-            share = self._trained_share
-            return self._dataset(self.train, recipe.examples, batch_size=rows, share=share, **options)
+        def make_batches(rows: int, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
+            options = {"seed": seed, "input_context": context, "data_service": data_service}
+            split = self._training_split
+            return self._dataset(self.train, recipe.examples, batch_size=rows, share=split, **options)
 
-        return distribute_batches(tf.distribute.get_strategy(), batches, recipe.batch_size)
+        return distribute_batches(tf.distribute.get_strategy(), make_batches, recipe.batch_size)
 
     def training_tokens(self, most: int) -> Iterator[np.ndarray]:
-        """The tokens of each document to train on, integer [T], in the order of the files, up to so many."""
-        return document_tokens(self.train, **self.tokenizer, share=self._trained_share, most=most)
+        """The tokens of each training document, integer [T], in file order, at most `most` in total."""
+        return document_tokens(self.train, **self.tokenizer, share=self._training_split, most=most)
 
     def evaluation_batches(self, examples: ExampleSettings, batch_size: int) -> tf.data.Dataset:
-        """The batches to evaluate on, the same ones each time; those of a held-out part stay in memory."""
+        """The batches to evaluate on, the same each time. Those of a held-out part stay in memory."""
         if self.evaluation:
             return self._dataset(self.evaluation, examples, batch_size=batch_size, **_ONCE)
         assert self.held_out is not None
-        share = evaluated_share(self.held_out.share, self.train)
-        return self._dataset(self.train, examples, batch_size=batch_size, share=share, cache=True, **_ONCE)
+        split = evaluation_split(self.held_out.split, self.train)
+        return self._dataset(self.train, examples, batch_size=batch_size, share=split, cache=True, **_ONCE)
 
-    def holding_out(self, examples: ExampleSettings, begun: Mapping[str, Any] | None) -> Corpus:
-        """The corpus of a run, with a part held out where nothing else is there to evaluate on.
+    def with_held_out_split(self, examples: ExampleSettings, recipe: Mapping[str, Any] | None) -> Corpus:
+        """Returns the corpus of a run, with a held-out part of `train` if there is no other evaluation text.
 
         Args:
-          examples: which must come of what is held out, and of the rest.
-          begun: recipe.json of a run that is there: what it has held out stays so. None: the run is new.
+          examples: settings of the examples. Both parts must be long enough to make one.
+          recipe: recipe.json of an existing run, whose held-out part is used again. None: the run is new.
         """
-        if begun is not None:
-            return self._holding_out_as(begun)
+        if recipe is not None:
+            return self._with_recorded_split(recipe)
         if self.evaluation:
             return self
-        reason: NothingFound | None = None
-        for share, what in held_out_shares(self.train, **self.tokenizer):
+        reason: NoExamplesError | None = None
+        for split, description in held_out_candidates(self.train, **self.tokenizer):
             try:
-                for part in (share, share.rest):
+                for part in (split, split.complement):
                     self._dataset(self.train, examples, share=part, batch_size=1, **_ONCE)
-                return dataclasses.replace(self, held_out=HeldOut(share, what))
-            except NothingFound as error:
+                return dataclasses.replace(self, held_out=HeldOut(split, description))
+            except NoExamplesError as error:
                 reason = error
         raise InputError(
             f"no text to hold out of {' '.join(self.train)}, which is too short ({reason or 'it is empty'}): "
             "name other text by --eval"
         )
 
-    def _holding_out_as(self, recipe: Mapping[str, Any]) -> Corpus:
-        """The same with the part held out that recipe.json names."""
-        before, recorded = recipe.get("eval"), recipe.get("held_out")
-        if "held_out" not in recipe and before is None and not held_out_shards(self.train):  # an older run
+    def _with_recorded_split(self, recipe: Mapping[str, Any]) -> Corpus:
+        """Returns the corpus with the held-out part that recipe.json names."""
+        old_eval, recorded = recipe.get("eval"), recipe.get("held_out")
+        if "held_out" not in recipe and old_eval is None and not held_out_shards(self.train):  # an older run
             recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
         if recorded is not None:
-            share = CorpusSplit(recorded["of"], recorded["begin"], recorded["end"])
-            return dataclasses.replace(self, held_out=HeldOut(share, recorded["what"]))
+            split = CorpusSplit(recorded["of"], recorded["begin"], recorded["end"])
+            return dataclasses.replace(self, held_out=HeldOut(split, recorded["what"]))
         if not self.evaluation:
             raise InputError(
                 "the run has been training on all of its text and evaluating on other text: name that again, "
-                f"--eval {shlex.join(before or ['TEXT'])}, or another --output"
+                f"--eval {shlex.join(old_eval or ['TEXT'])}, or another --output"
             )
         return self
 
     @property
-    def _trained_share(self) -> CorpusSplit | None:
-        """The part of `train` that is trained on; None: all of it."""
-        return None if self.held_out is None else self.held_out.share.rest
+    def _training_split(self) -> CorpusSplit | None:
+        """The part of `train` to train on. None: all of it."""
+        return None if self.held_out is None else self.held_out.split.complement
 
     def _dataset(self, inputs: Sequence[str], examples: ExampleSettings, **options: Any) -> tf.data.Dataset:
         return pretraining_dataset(inputs, **flatten_record(examples), **self.tokenizer, **options)
 
 
-# Text held out of a corpus, to be evaluated on and not trained on.
+# The choice of held-out text.
 
-HELD_OUT_SHARE = 0.01
-MAX_HELD_OUT_SHARE = 0.25  # of the text, where documents are so large that a hundredth cannot be had
+HELD_OUT_FRACTION = 0.01
+MAX_HELD_OUT_FRACTION = 0.25  # of the text, if documents are so large that no hundredth can be chosen
 
-# A corpus up to this is looked at as a whole to choose what of it is held out, which takes seconds. In bytes.
+# Largest corpus, in bytes, that is read as a whole to choose the held-out text. That takes seconds.
 SMALL_CORPUS = 1 << 26
 
-# Text that is evaluated on, in bytes: enough for the third digit of a loss, and little enough for the memory.
+# Most text to evaluate on, in bytes: enough for the third digit of a loss, and it fits into memory.
 MAX_EVALUATED_BYTES = 1 << 24
 
 
-def held_out_shares(
+def held_out_candidates(
     inputs: Paths, vocabulary: str | os.PathLike, **normalisation: bool
 ) -> Iterator[tuple[CorpusSplit, str]]:
-    """Shares of a corpus to hold out, the best first: a hundredth of the text, or as little as there is.
+    """Yields parts of a corpus to hold out, best first: about a hundredth of the text, or a little more.
 
-    Whole documents, those of the lowest hashes, while they are no more than MAX_HELD_OUT_SHARE of the text;
-    then the end of each document. Of a corpus of more than SMALL_CORPUS bytes, a hundredth of the documents.
+    First come whole documents with the lowest hashes, up to MAX_HELD_OUT_FRACTION of the text, then the end
+    of each document. If the corpus has more than SMALL_CORPUS bytes: only a hundredth of the documents.
 
-    Arguments and errors are those of `pretraining_dataset`; finished examples are refused.
-
-    Returns:
-      Shares, each with what it is in words; perhaps no example can be made of one.
+    Args:
+      inputs: text files or prepared directories; paths, globs or a list of them.
+      vocabulary: file or folder of the vocabulary.
+      **normalisation: `lowercase` and `strip_accents`. See `pretraining_dataset` for these and the errors.
+    Yields:
+      Each part with a description for people. It may be too small for an example.
+    Raises:
+      InputError: the inputs are finished examples.
     """
     source = open_documents(inputs, vocabulary, **normalisation)
     if _corpus_bytes(source.files) > SMALL_CORPUS:
-        yield CorpusSplit(BY_HASH, 0.0, HELD_OUT_SHARE), f"{HELD_OUT_SHARE:.0%} of the documents"
+        yield CorpusSplit(BY_HASH, 0.0, HELD_OUT_FRACTION), f"{HELD_OUT_FRACTION:.0%} of the documents"
         return
     hashes, sizes = _hashes_and_sizes(source)
     if len(hashes) == 0:
         return
     distinct, first = np.unique(hashes, return_index=True)
-    documents = np.append(first[1:], len(hashes))  # up to and with each of the distinct hashes
+    documents = np.append(first[1:], len(hashes))  # number of documents up to each distinct hash
     text = np.cumsum(sizes)[documents - 1] / np.sum(sizes)
-    wanted = [HELD_OUT_SHARE * 2**n for n in range(6)]
-    for last in dict.fromkeys(np.searchsorted(text, wanted).tolist()):
-        if text[last] <= MAX_HELD_OUT_SHARE:
-            what = f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
-            yield CorpusSplit(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASHES), what
-    for size in wanted:
-        yield CorpusSplit(BY_POSITION, 1 - size, 1.0), f"the last {size:.0%} of each document"
+    fractions = [HELD_OUT_FRACTION * 2**n for n in range(6)]
+    for last in dict.fromkeys(np.searchsorted(text, fractions).tolist()):
+        if text[last] <= MAX_HELD_OUT_FRACTION:
+            description = f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
+            yield CorpusSplit(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASH_BUCKETS), description
+    for fraction in fractions:
+        yield CorpusSplit(BY_POSITION, 1 - fraction, 1.0), f"the last {fraction:.0%} of each document"
 
 
-def evaluated_share(held_out: CorpusSplit, inputs: Paths) -> CorpusSplit:
-    """The part of a corpus' held-out share to evaluate on: all of it, or about MAX_EVALUATED_BYTES bytes."""
-    return held_out.at_most(MAX_EVALUATED_BYTES / max(_corpus_bytes(corpus_files(inputs)), 1))
+def evaluation_split(held_out: CorpusSplit, inputs: Paths) -> CorpusSplit:
+    """The part of a held-out split to evaluate on: all of it, but at most about MAX_EVALUATED_BYTES."""
+    return held_out.limit_size(MAX_EVALUATED_BYTES / max(_corpus_bytes(corpus_files(inputs)), 1))
 
 
 def _corpus_bytes(files: Iterable[str]) -> int:
-    """The bytes of files, as they are stored."""
+    """Total size of files in bytes, as stored."""
     return sum(tf.io.gfile.stat(file).length for file in files)
 
 
 def _hashes_and_sizes(source: DocumentSource) -> tuple[np.ndarray, np.ndarray]:
-    """The hash of each document, ascending, and its bytes."""
-    documents = tf.data.Dataset.from_tensor_slices(source.files).flat_map(source.hashed)
+    """Hashes of the documents, ascending, and their sizes in bytes."""
+    documents = tf.data.Dataset.from_tensor_slices(source.files).flat_map(source.read_with_buckets)
     pairs = documents.map(lambda text, number: [number, tf.cast(tf.strings.length(text), tf.int64)])
-    found = [np.stack(some, axis=1) for some in pairs.batch(1024).as_numpy_iterator()]
-    hashes, sizes = np.concatenate([np.zeros([0, 2], np.int64), *found]).T
+    blocks = [np.stack(block, axis=1) for block in pairs.batch(1024).as_numpy_iterator()]  # [N, 2]
+    hashes, sizes = np.concatenate([np.zeros([0, 2], np.int64), *blocks]).T
     order = np.argsort(hashes, kind="stable")
     return hashes[order], sizes[order]

@@ -1,4 +1,4 @@
-"""The objective of pre-training: masked tokens, and the order of segments."""
+"""Losses and metrics of pre-training: masked tokens and sentence order."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from albert_tf.training.metrics_logger import loss_metrics
 
 
 def pretraining_loss_fn(sentence_objective: str, *, fused: bool = False) -> LossFn:
-    """The losses of AlbertPretrainer's outputs, of a batch of `pretraining_dataset`.
+    """Creates the losses of AlbertPretrainer for batches of `pretraining_dataset`.
 
     Args:
       sentence_objective: "sop", "nsp" or "none".
-      fused: compile the loss of masked tokens, as a model's `fused` functions are.
+      fused: True to compile the loss of masked tokens, like the `fused` functions of a model.
     Returns:
-      A term `mlm`, and one `sop` or `nsp`. Rows that fill up a last batch count nothing.
+      The loss `mlm` and, unless the objective is "none", `sop` or `nsp`. Rows that fill up a batch do not
+      count.
     Source: Lan et al. 2020, §3.1; both losses have the weight 1.
     """
     labels_name = SENTENCE_LABELS.get(sentence_objective)
@@ -33,32 +34,32 @@ def pretraining_loss_fn(sentence_objective: str, *, fused: bool = False) -> Loss
 
     def terms(outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor]) -> dict[str, LossSum]:
         masked = outputs["mlm_logits"], batch[MLM_IDS], batch[MLM_WEIGHTS]
-        found = {"mlm": classification_loss_sum(*masked, mlm_losses)}
+        sums = {"mlm": classification_loss_sum(*masked, mlm_losses)}
         if labels_name:
             logits, labels = outputs[f"{sentence_objective}_logits"], batch[labels_name]
-            found[sentence_objective] = classification_loss_sum(logits, labels, _is_labelled(labels))
-        return found
+            sums[sentence_objective] = classification_loss_sum(logits, labels, _label_weights(labels))
+        return sums
 
     def weights(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        found = {"mlm": tf.reduce_sum(batch[MLM_WEIGHTS])}
+        sums = {"mlm": tf.reduce_sum(batch[MLM_WEIGHTS])}
         if labels_name:
-            found[sentence_objective] = tf.reduce_sum(_is_labelled(batch[labels_name]))
-        return found
+            sums[sentence_objective] = tf.reduce_sum(_label_weights(batch[labels_name]))
+        return sums
 
     return LossFn(("mlm", sentence_objective) if labels_name else ("mlm",), terms, weights)
 
 
-def _is_labelled(labels: tf.Tensor) -> tf.Tensor:
-    """1 for a row with a label, 0 for one that fills up the batch (label -1); float32 [B]."""
+def _label_weights(labels: tf.Tensor) -> tf.Tensor:
+    """float32 [B]: 1 for a row with a label, 0 for a row that fills up the batch (label -1)."""
     return tf.cast(labels >= 0, tf.float32)
 
 
 def pretraining_metrics(
     terms: Mapping[str, LossSum], factors: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """`loss_metrics`, and the masked tokens' perplexity, where their loss is among the terms."""
+    """Computes `loss_metrics` and, if there is a loss `mlm`, its perplexity `mlm_perplexity`."""
     metrics = loss_metrics(terms, factors)
     if "mlm" not in terms:
         return metrics
-    # TensorBoard takes float32, which ends at about e^88.
+    # TensorBoard uses float32, whose largest value is about e^88.
     return {**metrics, "mlm_perplexity": float(np.exp(np.minimum(metrics["mlm_loss"], 88)))}

@@ -1,4 +1,4 @@
-"""Pre-training: text or prepared documents in, a run directory out."""
+"""Pre-training: from text or prepared documents to a run directory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.conversion.init_from import resolve_run
-from albert_tf.data.tfrecords import naming_damaged_files
+from albert_tf.data.tfrecords import name_damaged_files
 from albert_tf.errors import InputError
 from albert_tf.models.loss_sums import LossFn, LossSum
-from albert_tf.models.memory import TRAINING, check_memory
+from albert_tf.models.memory import TRAINING_COPIES, check_memory
 from albert_tf.models.sharing import with_num_layers
 from albert_tf.optimization import recipe_optimizer
-from albert_tf.pretraining.budget import ModelSize, measure_size, size_of_run
-from albert_tf.pretraining.cooccurrence import MAX_COUNTED, counts, first_weights
+from albert_tf.pretraining.budget import ModelSize, choose_size, size_of_run
+from albert_tf.pretraining.cooccurrence import MAX_COUNTED, count_cooccurrences, weights_from_counts
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 from albert_tf.pretraining.pretraining_settings import Pretraining, check_same_run, read_recipe
@@ -31,29 +31,29 @@ from albert_tf.runs.warm_start import WarmStart, warm_start_from
 from albert_tf.settings import flatten_record
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
-from albert_tf.training.metrics_logger import evaluator
+from albert_tf.training.metrics_logger import make_evaluator
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, is_fused, model_options
 from albert_tf.training.trainer import LogLine, train, training_scope
 
-# The first value of a variable by its name; None where it begins at random.
-FirstValues = Callable[[str], np.ndarray | None]
+# The initial value of a variable by its name. None: a random value.
+InitialValues = Callable[[str], np.ndarray | None]
 
-# A function from the objective of pre-training to that of a run; it is called in the scope of its strategy.
-Extend = Callable[[LossFn], LossFn]
+# Turns the losses of pre-training into the losses of a run. It is called in the scope of the run's strategy.
+ExtendLosses = Callable[[LossFn], LossFn]
 
 
-@naming_damaged_files()
+@name_damaged_files()
 def pretrain(
-    settings: Pretraining, report: LogLine = logging.info, extend: Extend = lambda objective: objective
+    settings: Pretraining, report: LogLine = logging.info, extend: ExtendLosses = lambda losses: losses
 ) -> None:
-    """Trains, or goes on where a former call stopped.
+    """Pre-trains a model, or resumes an existing run.
 
     Args:
-      settings: the settings of the run.
-      report: called with lines about the start: where weights come from, or that a checkpoint is damaged.
-      extend: adds further terms to the objective, such as those of a teacher.
+      settings: settings of the run.
+      report: called with log lines about the start: where weights come from, or damaged checkpoints.
+      extend: adds losses, such as the teacher's in distillation.
     Raises:
-      ValueError: settings contradict each other, or those of the run that is there; a file is damaged.
+      InputError: settings contradict each other or the existing run, or a file is damaged.
       FileNotFoundError: an input is missing.
       TrainingFailed: a loss or a weight is non-finite.
       Preempted: SIGTERM came, and the state is saved; or another host is lost.
@@ -63,10 +63,10 @@ def pretrain(
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
     task = _task(settings.recipe)
     with training_scope(run, execution, report):
-        # A resumed run needs no origin any more.
+        # A resumed run has its weights already.
         origin = None if run.steps() or settings.init_from is None else resolve_run(settings.init_from)
         if origin is not None:
-            origin.vocabulary_for(settings.vocabulary, tokenizer)  # or an error now
+            origin.vocabulary_for(settings.vocabulary, tokenizer)  # raises early if it does not fit
         vocabulary = open_tokenizer(settings.vocabulary).vocabulary
         padding, offset = vocabulary.special_ids.padding, settings.config.position_offset
         if offset and padding != offset - 1:
@@ -83,24 +83,24 @@ def pretrain(
             dataclasses.replace(size, config=size.config.replace(vocab_size=len(vocabulary)))
             for size in sizes
         ]
-        growths = {}
-        for size in sizes:  # before much is read
+        warm_starts = {}
+        for size in sizes:  # raises before the text is read
             check_size(size, execution)
             if origin is not None:
-                growths[size.config] = warm_start_from(
+                warm_starts[size.config] = warm_start_from(
                     origin, size.config, task, extend_positions=settings.extend_positions
                 )
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
-        corpus = corpus.holding_out(settings.recipe.examples, run.recipe if run.is_begun else None)
-        text = corpus.record()
-        training = functools.partial(_training, settings, corpus, extend)
+        corpus = corpus.with_held_out_split(settings.recipe.examples, run.recipe if run.is_begun else None)
+        corpus_record = corpus.record()
+        make_training = functools.partial(_make_training, settings, corpus, extend)
 
         size = sizes[0]
         if settings.budget and not run.is_begun:
-            size = measure_size(settings.budget.seconds, sizes, training, report)
+            size = choose_size(settings.budget.seconds, sizes, make_training, report)
         record = {
             **flatten_record(size.recipe),
-            **text,
+            **corpus_record,
             **settings.run_record(run),
             "vocabulary": vocabulary.fingerprint,
             "extend_positions": settings.extend_positions,
@@ -110,57 +110,63 @@ def pretrain(
             run.check_vocabulary(settings.vocabulary, vocabulary.fingerprint)
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
 
-        read = None if run.steps() else _first_values(size, growths.get(size.config), corpus, report)
+        initial_values = None
+        if not run.steps():
+            initial_values = _initial_values(size, warm_starts.get(size.config), corpus, report)
         contents = RunContents(size.config, task, settings.vocabulary, tokenizer, record)
-        note = f"; held out: {corpus.held_out.what}" if corpus.held_out else ""
-        train(run, training(size, read), contents, report, note)
+        note = f"; held out: {corpus.held_out.description}" if corpus.held_out else ""
+        train(run, make_training(size, initial_values), contents, report, note)
 
 
-def _first_values(
-    size: ModelSize, growth: WarmStart | None, corpus: Corpus, report: LogLine
-) -> FirstValues | None:
-    """The weights of another run, or word embeddings from counts; None: all begin at random."""
-    if growth is not None:
-        for line in growth.listing():
+def _initial_values(
+    size: ModelSize, warm_start: WarmStart | None, corpus: Corpus, report: LogLine
+) -> InitialValues | None:
+    """The weights of another run, or word embeddings from counts. None: all are random."""
+    if warm_start is not None:
+        for line in warm_start.listing():
             report(line)
-        return growth.read
+        return warm_start.read
     if size.recipe.word_embeddings != "cooccurrence":
         return None
-    counted = counts(corpus.training_tokens(MAX_COUNTED), size.config.vocab_size)
-    report(f"word embeddings from the co-occurrence of {counted.pieces.sum():,} pieces")
-    return first_weights(counted, size.config)
+    counts = count_cooccurrences(corpus.training_tokens(MAX_COUNTED), size.config.vocab_size)
+    report(f"word embeddings from the co-occurrence of {counts.tokens.sum():,} pieces")
+    return weights_from_counts(counts, size.config)
 
 
 def check_size(size: ModelSize, execution: ComputeConfig) -> None:
-    """ValueError unless a network can be trained by its recipe here, and is whole in the last stage."""
+    """Raises InputError unless this machine can train a network by its recipe, whole at the end."""
     config, recipe = size.config, size.recipe
-    check_memory(config, TRAINING)
+    check_memory(config, TRAINING_COPIES)
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     for number, stage in enumerate(recipe.all_stages):
-        part = recipe.at(stage)
+        stage_recipe = recipe.for_stage(stage)
         try:
             depth = with_num_layers(config, stage.num_hidden_layers).num_hidden_layers
-            config.check_length(part.examples.seq_length)
+            config.check_length(stage_recipe.examples.seq_length)
             if stage == recipe.all_stages[-1] and depth != config.num_hidden_layers:
                 raise InputError(
                     f"the last stage has num_hidden_layers={depth}, and the config "
                     f"{config.num_hidden_layers}: leave it out there, so that the run ends with its network"
                 )
-            execution.check_divides(part.batch_size, replicas)
+            execution.check_batch_size(stage_recipe.batch_size, replicas)
         except InputError as error:
             raise InputError(f"stages[{number}]: {error}" if recipe.stages else str(error)) from error
 
 
-def _training(
-    settings: Pretraining, corpus: Corpus, extend: Extend, size: ModelSize, read: FirstValues | None = None
+def _make_training(
+    settings: Pretraining,
+    corpus: Corpus,
+    extend: ExtendLosses,
+    size: ModelSize,
+    initial_values: InitialValues | None = None,
 ) -> Training:
-    """The model of a size, its optimizer and its phases."""
+    """Creates the model of a size, its optimizer and its stages."""
     execution, recipe = settings.execution, size.recipe
     keras.utils.set_random_seed(settings.seed)
-    model = build_model(size.config, _task(recipe), read=read, **model_options(execution))
+    model = build_model(size.config, _task(recipe), read=initial_values, **model_options(execution))
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
-    objective_of = functools.partial(pretraining_loss_fn, recipe.examples.sentence_objective)
-    objective = extend(objective_of(fused=is_fused(execution)))
+    make_loss_fn = functools.partial(pretraining_loss_fn, recipe.examples.sentence_objective)
+    objective = extend(make_loss_fn(fused=is_fused(execution)))
     if "mlm" in objective.names and not recipe.examples.masked_lm_prob:
         raise InputError(
             "masked_lm_prob=0: no token is masked, there is nothing to learn: set masked_lm_prob"
@@ -170,7 +176,7 @@ def _training(
         model=model,
         optimizer=build_optimizer(optimizer, model, execution),
         objective=objective,
-        phases=_phases(settings, model, recipe, corpus, extend(objective_of()), metrics),
+        stages=_training_stages(settings, model, recipe, corpus, extend(make_loss_fn()), metrics),
         metrics=metrics,
         seed=settings.seed,
         execution=execution,
@@ -183,7 +189,7 @@ def _task(recipe: PretrainingRecipe) -> dict[str, Any]:
     return {"model": "pretrainer", "sentence_objective": recipe.examples.sentence_objective}
 
 
-def _phases(
+def _training_stages(
     settings: Pretraining,
     model: keras.Model,
     recipe: PretrainingRecipe,
@@ -191,32 +197,38 @@ def _phases(
     objective: LossFn,
     metrics: Callable[[Mapping[str, LossSum]], dict[str, float]],
 ) -> list[TrainingStage]:
-    """A phase for each stage of a recipe, evaluated as it trains: of this depth, at this length.
+    """Creates the stages of a recipe. Each is evaluated with the depth and the length that it trains.
 
-    Positions that are not trained yet begin, in the first stage that has them, as copies of those that are.
+    When a stage first uses longer sequences, its new positions start as copies of the trained positions.
     """
-    execution, phases = settings.execution, list[TrainingStage]()
-    trained = 0 if settings.init_from is None else model.config.max_position_embeddings
+    execution, stages = settings.execution, list[TrainingStage]()
+    trained_positions = 0 if settings.init_from is None else model.config.max_position_embeddings
 
-    def phase(stage: Stage, end: int) -> TrainingStage:
-        part = recipe.at(stage)
-        length, depth = part.examples.seq_length, stage.num_hidden_layers or model.config.num_hidden_layers
-        shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": part.batch_size}
-        evaluate = evaluator(functools.partial(model, num_hidden_layers=depth), objective, execution.xla)
-        evaluation = corpus.evaluation_batches(part.examples, execution.rows_at_once(part.batch_size))
-        repeat = functools.partial(model.encoder.embeddings.repeat_positions, trained, length)
+    def training_stage(stage: Stage, end: int) -> TrainingStage:
+        stage_recipe = recipe.for_stage(stage)
+        length = stage_recipe.examples.seq_length
+        depth = stage.num_hidden_layers or model.config.num_hidden_layers
+        shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": stage_recipe.batch_size}
+        evaluate = make_evaluator(functools.partial(model, num_hidden_layers=depth), objective, execution.xla)
+        eval_batch_size = execution.microbatch_rows(stage_recipe.batch_size)
+        eval_batches = corpus.evaluation_batches(stage_recipe.examples, eval_batch_size)
+        repeat_positions = functools.partial(
+            model.encoder.embeddings.repeat_positions, trained_positions, length
+        )
         return TrainingStage(
             end=end,
-            batch_size=part.batch_size,
+            batch_size=stage_recipe.batch_size,
             seq_length=length,
-            batches=functools.partial(corpus.training_feed, part, data_service=execution.data_service),
-            evaluate=lambda: metrics(evaluate(evaluation)),
+            batches=functools.partial(
+                corpus.training_batches, stage_recipe, data_service=execution.data_service
+            ),
+            evaluate=lambda: metrics(evaluate(eval_batches)),
             arguments={"num_hidden_layers": depth},
             description=shape if recipe.stages else {},
-            on_start=repeat if 0 < trained < length else None,
+            on_start=repeat_positions if 0 < trained_positions < length else None,
         )
 
     for stage, end in zip(recipe.all_stages, recipe.stage_ends, strict=True):
-        phases.append(phase(stage, end))
-        trained = max(trained, recipe.at(stage).examples.seq_length)
-    return phases
+        stages.append(training_stage(stage, end))
+        trained_positions = max(trained_positions, recipe.for_stage(stage).examples.seq_length)
+    return stages

@@ -11,9 +11,9 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.io import PathLike
 from albert_tf.pretraining.budget import TimeBudget
-from albert_tf.recipes import PretrainingRecipe, stages_from
+from albert_tf.recipes import PretrainingRecipe, parse_stages
 from albert_tf.runs.run_directory import RECIPE_FILE, RunDirectory, open_run
-from albert_tf.settings import defaults, flatten_record, unflatten_record
+from albert_tf.settings import field_defaults, flatten_record, unflatten_record
 from albert_tf.text.files import describe_difference
 from albert_tf.training.compute_settings import LoopSettings
 from albert_tf.training.run_settings import RunSettings
@@ -21,21 +21,21 @@ from albert_tf.training.run_settings import RunSettings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pretraining(RunSettings):
-    """Settings of a pre-training run, besides those of every run.
+    """Settings of a pre-training run. See `RunSettings` for the settings that every run has.
 
     Args:
-      config: the network's shape; its vocab_size becomes the vocabulary's.
+      config: shape of the network. The vocabulary sets vocab_size.
       recipe: the hyper-parameters.
       train: text files, a prepared directory or TFRecords to train on.
-      eval: the same for evaluation; None holds a part of the training text back, about 1 %.
-      vocabulary: SentencePiece model.
+      eval: the same to evaluate on. None: about 1 % of the training text is held out.
+      vocabulary: file or folder of the vocabulary.
       lowercase: fold case.
       strip_accents: drop accents.
-      extend_positions: start further positions than the run `init_from` has as copies of those.
-      loop: when the loop logs, evaluates and saves.
-      budget: the time that decides config, and the updates of recipe; None: they are as they stand.
+      extend_positions: allow more positions than the run `init_from` has. They start as copies of its own.
+      loop: when to log, evaluate and save.
+      budget: training time, which decides config and the number of steps. None: config and recipe do.
     Raises:
-      ValueError: a setting is impossible.
+      InputError: a setting is impossible; the message names it.
     """
 
     CHANGEABLE: ClassVar[Collection[str]] = (
@@ -74,40 +74,44 @@ class Pretraining(RunSettings):
             )
 
 
-def check_same_run(run: RunDirectory, asked: Mapping[str, Any], recipe: PretrainingRecipe) -> None:
-    """ValueError, with what differs, unless a run is of these settings and this text, and whole.
+def check_same_run(run: RunDirectory, requested: Mapping[str, Any], recipe: PretrainingRecipe) -> None:
+    """Raises InputError, with the differences, unless a run can resume with these settings and text.
 
-    What is asked are the entries of its JSON files by name, the recipe the hyper-parameters among them.
+    Args:
+      run: run directory.
+      requested: entries of its JSON files by name, with the hyper-parameters.
+      recipe: the same hyper-parameters.
     """
-    begun, there = run.recipe, read_recipe(run)
-    # The text is compared by its files; older runs know the paths alone.
-    but = ["train"] if begun.get("train_files") else []
-    Pretraining.check_same(run, asked, {**defaults(Pretraining), **flatten_record(there)}, but)
+    record, stored = run.recipe, read_recipe(run)
+    # Text is compared by the content of its files. Older runs recorded only paths.
+    changeable = ["train"] if record.get("train_files") else []
+    legacy_defaults = {**field_defaults(Pretraining), **flatten_record(stored)}
+    Pretraining.check_same(run, requested, legacy_defaults, changeable)
     for text, other in (("train", "--output"), ("eval", "text by --eval")):
-        before, now = begun.get(f"{text}_files") or [], asked[f"{text}_files"] or []
-        # Who names other text to evaluate on means it. Under its name it must not have changed.
-        is_compared = before and (text == "train" or begun["eval"] == asked["eval"])
-        if is_compared and (what := describe_difference(before, now)):
+        before, now = record.get(f"{text}_files") or [], requested[f"{text}_files"] or []
+        # Another --eval path is allowed. The same path with changed content is an error.
+        is_compared = before and (text == "train" or record["eval"] == requested["eval"])
+        if is_compared and (difference := describe_difference(before, now)):
             raise InputError(
-                f"{run} was begun with --{text} of other text: {what}. Bring back what it was, or name "
-                f"another {other}"
+                f"{run} was begun with --{text} of other text: {difference}. Bring back what it was, or "
+                f"name another {other}"
             )
-    # The last end is where the run ends, which says nothing of what is done.
+    # The end of the last stage is the end of the run, which may change.
     done_steps = max(run.steps(), default=0)
-    borders = zip(recipe.stage_ends[:-1], there.stage_ends[:-1], strict=True)
-    if any(min(here, done_steps) != min(before, done_steps) for here, before in borders):
+    ends = zip(recipe.stage_ends[:-1], stored.stage_ends[:-1], strict=True)
+    if any(min(new, done_steps) != min(old, done_steps) for new, old in ends):
         raise InputError(
-            f"{run} is at step {done_steps}, and its stages end after {there.stage_ends}: with --steps "
-            f"{recipe.steps} they would end after {recipe.stage_ends}. Resume with --steps {there.steps}, or "
-            "go on by --init_from in another --output"
+            f"{run} is at step {done_steps}, and its stages end after {stored.stage_ends}: with --steps "
+            f"{recipe.steps} they would end after {recipe.stage_ends}. Resume with --steps {stored.steps}, "
+            "or go on by --init_from in another --output"
         )
 
 
 def read_recipe(path: PathLike) -> PretrainingRecipe:
-    """The hyper-parameters of a run; the paper's where its recipe.json, if it has one, does not say."""
+    """Reads the hyper-parameters of a run. Those missing from its recipe.json are the paper's."""
     run = open_run(path)
     try:
-        stages = stages_from(run.recipe.get("stages", []))
+        stages = parse_stages(run.recipe.get("stages", []))
         return unflatten_record(PretrainingRecipe, {**run.recipe, "stages": stages})
     except InputError as error:
         raise InputError(f"{run.file(RECIPE_FILE)}: {error}") from error

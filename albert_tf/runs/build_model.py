@@ -1,4 +1,4 @@
-"""Models by the entries of task.json, and the check of a run's vocabulary."""
+"""Builds models from the entries of task.json; checks that a vocabulary fits a network."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from albert_tf.models.task_models import (
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
     WORDPIECE,
-    lines_of_vocabulary,
     read_tokenizer_kind,
     read_vocabulary,
+    split_vocabulary_lines,
 )
 
 
 def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: bool = False) -> None:
-    """InputError for a vocabulary that does not go with a network.
+    """Raises InputError if a vocabulary does not fit a network.
 
     Args:
-      path: its file.
-      vocab_size: the network's embeddings, V, of which the vocabulary may use fewer.
-      exactly: True if it has to use all of them, as it does in what is published.
+      path: path of the vocabulary.
+      vocab_size: number of the network's embeddings, V. The vocabulary may have fewer pieces.
+      exactly: True if the vocabulary must have V pieces, as in published checkpoints.
     """
     check_piece_count(os.fspath(path), _piece_count(Path(path)), vocab_size, exactly=exactly)
 
 
 def check_piece_count(name: str, pieces: int, vocab_size: int, *, exactly: bool = False) -> None:
-    """InputError for a vocabulary, by its name, of more pieces than V; with `exactly` also of fewer."""
+    """Raises InputError if a vocabulary has more pieces than V, or with `exactly` fewer."""
     if pieces > vocab_size or (exactly and pieces < vocab_size):
         raise InputError(f"{name} has {pieces} pieces, the config says vocab_size={vocab_size}")
 
@@ -55,7 +55,7 @@ def _piece_count(path: Path) -> int:
     kind = read_tokenizer_kind(path)
     content, *_ = read_vocabulary(path, kind).values()
     if kind == WORDPIECE:
-        return len(lines_of_vocabulary(content, str(path)))
+        return len(split_vocabulary_lines(content, str(path)))
     if kind == BYTE_LEVEL_BPE:
         return len(json_object(content, path))
     processor = sentencepiece.SentencePieceProcessor()
@@ -67,14 +67,14 @@ def _piece_count(path: Path) -> int:
 
 
 class ModelKind(NamedTuple):
-    """A class of models, which of its arguments each task.json has, and its heads."""
+    """A class of models, its arguments that every task.json has, and its heads."""
 
     model: type[NetworkModel]
     arguments: tuple[str, ...] = ()
-    heads: Callable[[Mapping[str, Any]], list[str]] = lambda task: []  # by the entries of task.json
+    heads: Callable[[Mapping[str, Any]], list[str]] = lambda task: []  # given the entries of task.json
 
     def defaults(self) -> dict[str, Any]:
-        """Values of the other arguments, which a task.json leaves out."""
+        """Default values of the other arguments, which task.json may omit."""
         parameters: dict[str, inspect.Parameter] = {}
         for base in reversed(self.model.__mro__):
             parameters |= inspect.signature(base.__init__).parameters  # type: ignore[misc]
@@ -82,7 +82,7 @@ class ModelKind(NamedTuple):
         return {name: parameters[name].default for name in options}
 
 
-# Checks of the options in a task.json by the type of their default.
+# Checks of optional entries of task.json, by the type of their default.
 _OPTION_CHECKS = {
     bool: make_check("bool"),
     int: make_check("int", at_least=1, below=2**31),
@@ -110,7 +110,7 @@ MODELS = {
 
 
 def task_of(model: Any) -> dict[str, Any]:
-    """The entries of task.json of a model: its kind and the arguments it was made with."""
+    """The entries of task.json for a model: its class, and arguments that are not the default."""
     for name, kind in MODELS.items():
         if isinstance(model, kind.model):
             chosen = {key: getattr(model, key) for key in kind.model.arguments}
@@ -126,15 +126,16 @@ def build_model(
     read: Callable[[str], np.ndarray | None] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A model of the kind and with the arguments that a task.json names.
+    """Builds the model that task.json describes.
 
     Args:
-      config: the network's shape.
-      task: what task.json holds.
-      read: the value of a variable by its name, or None where it begins at random, as all do without this.
-        The variables are made with these values: there is no memory for random ones besides.
-      **kwargs: of keras.Model, such as `dtype`.
-    Raises: as `arguments_of` does.
+      config: architecture of the network.
+      task: entries of task.json.
+      read: a function from a variable's name to its initial value, or None for a random value. The variables
+        are created with these values, which saves the memory of random ones. None: all are random.
+      **kwargs: arguments of keras.Model, such as `dtype`.
+    Raises:
+      InputError: task.json names no model of this package, or lacks an argument.
     """
     arguments = arguments_of(task)
 
@@ -147,10 +148,10 @@ def build_model(
 
 
 def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of the model of a task.json, the options that it leaves out included.
+    """The arguments of the model that task.json describes, including defaults.
 
     Raises:
-      ValueError: it does not name a model of this package, or not all that it is made with.
+      InputError: task.json names no model of this package, or lacks an argument.
     """
     name = str(task.get("model"))
     check_choice("model", name, MODELS)

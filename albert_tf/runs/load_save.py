@@ -50,16 +50,16 @@ def save(
       >>> type(albert_tf.load("encoder")).__name__
       'AlbertEncoder'
     """
-    run, here = RunDirectory(run_dir), task_of(model)
+    run, entries = RunDirectory(run_dir), task_of(model)
     if run.has(CONFIG_FILE):
-        same = run.task.get("model") == here["model"] and arguments_of(run.task) == arguments_of(here)
+        same = run.task.get("model") == entries["model"] and arguments_of(run.task) == arguments_of(entries)
         if not same or run.config != model.config:
             raise InputError(f"{run} is the run of another model: its {CONFIG_FILE} or {TASK_FILE} differs")
         write_checkpoint(run, step, model=model)
         return
     if vocabulary is not None:
         check_vocabulary(vocabulary, model.config.vocab_size)
-    contents = RunContents(model.config, {**(task or {}), **here}, vocabulary, tokenizer, recipe)
+    contents = RunContents(model.config, {**(task or {}), **entries}, vocabulary, tokenizer, recipe)
     with filesystem.new_folder(run.path, contents.files()) as folder:
         write_checkpoint(folder, step, model=model)
 
@@ -90,7 +90,7 @@ def load(run_dir: PathLike, step: int | None = None, **kwargs: Any) -> Any:
 
 
 def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
-    """InputError if variables of a model hold NaN or infinity, with a remedy for the run that it is from."""
+    """Raises InputError if variables of a run's model hold NaN or infinity."""
     names = [
         variable.name.partition(":")[0]
         for variable in model.variables

@@ -1,4 +1,4 @@
-"""The run directory: its files, its log of metrics, where it comes from."""
+"""The run directory: its files, its metrics, the best step, the provenance of its weights."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from absl import logging
 from albert_tf import filesystem
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import EXPORT_RUNTIMES
-from albert_tf.errors import InputError, Missing, check_choice, check_entries, make_check
+from albert_tf.errors import InputError, MissingFileError, check_choice, check_entries, make_check
 from albert_tf.filesystem import exists, join, list_entries, read_bytes, read_json
-from albert_tf.io import PathLike, json_object, json_text, sole_use
+from albert_tf.io import PathLike, json_object, json_text, lock_folder
 from albert_tf.runs.build_model import arguments_of, check_piece_count
 from albert_tf.runs.checkpoints import (
     DamagedCheckpoint,
@@ -49,23 +49,23 @@ METRICS_FILE = "metrics.jsonl"
 _STEP, _FIGURE = make_check("int", at_least=0), make_check("float | None")
 _LINE_START, _CONTROL = b'{"step": ', re.compile(rb"[\x00-\x1f]")
 EVALUATION = "eval_"
-MIN_GAIN = 1e-4  # of a metric, or of the loss where metrics are equal: a smaller one is rounding
+MIN_GAIN = 1e-4  # of a metric, or of the loss if metrics are equal; smaller gains are rounding
 _LOSS = "eval_loss"
-_LOWEST = {f"eval_{name}" for name in ("loss", "ece", "rmse", "mae")}  # metrics of which less is better
+_LOWEST = {f"eval_{name}" for name in ("loss", "ece", "rmse", "mae")}  # metrics that are better if lower
 
-# Numbers by name, `step` among them; None is what was non-finite, such as a gradient of float16.
+# Numbers by name, including `step`. None stands for non-finite values, such as a float16 gradient.
 Line = dict[str, Any]
 
 
 def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
-    """The lines that a run has logged; an InputError if one holds something else.
+    """Reads the lines of a run's metrics.jsonl. Raises InputError if a line holds something else.
 
-    The last one may be cut off, which a process leaves that is killed while it writes it.
+    A last line that is cut off is ignored: a killed process leaves such a line.
     """
     path = join(run, METRICS_FILE)
     if not exists(path):
         raise FileNotFoundError(f"{path}: no such file; is {os.fspath(run)} the directory of a training run?")
-    found = []
+    lines = []
     for number, line in enumerate(read_bytes(path).splitlines(keepends=True), start=1):
         if not line.endswith(b"\n") and _is_cut_off(line):
             break
@@ -75,48 +75,48 @@ def read_metrics(run: str | os.PathLike[str]) -> list[Line]:
             check_entries({"step": None, **values}, {**dict.fromkeys(values, _FIGURE), "step": _STEP})
         except InputError as error:
             raise InputError(f"{where}: {error}: mend or remove the line") from None
-        found.append(values)
-    return found
+        lines.append(values)
+    return lines
 
 
 def _is_cut_off(line: bytes) -> bool:
-    """True for the beginning of a line of figures, which lacks its end and holds nothing else."""
+    """True for the beginning of a line of metrics, without an end and without other content."""
     return line.startswith(_LINE_START[: len(line)]) and not line.endswith(b"}") and not _CONTROL.search(line)
 
 
 def evaluated_steps(lines: Sequence[Line]) -> set[int]:
-    """The steps that lines have metrics of an evaluation of."""
+    """The steps with an evaluation."""
     return {line["step"] for line in lines if any(name.startswith(EVALUATION) for name in line)}
 
 
 def rank(value: float, loss: float | None) -> tuple[float, float]:
-    """The place of an evaluation among others, by its value, of equal values by its loss; more is better."""
+    """A key that orders evaluations: by value, then by loss. The greatest is the best."""
     return value, -math.inf if loss is None else -loss
 
 
 class Best(NamedTuple):
-    """The order of a run's steps: by a metric, of equal metrics by the loss, of equal losses by the step."""
+    """Orders the steps of a run: by a metric, then by the loss, then by the step."""
 
-    metric: str  # of an evaluation, as metrics.jsonl calls it
-    is_highest: bool  # True if more of it is better
-    after: int = -1  # only evaluations of later steps than this one compare with each other
+    metric: str  # of an evaluation, by its name in metrics.jsonl
+    is_highest: bool  # True if a higher value is better
+    after: int = -1  # only evaluations after this step are compared
 
     def step(self, lines: Sequence[Line], steps: Collection[int]) -> int | None:
-        """The best of these steps; None if the metric is known of none."""
+        """The best of these steps; None if no step has the metric."""
         known = {step: place for step, place in self._ranks(lines).items() if step in steps}
         return max(known, key=known.__getitem__, default=None)
 
     def evaluations_since(self, lines: Sequence[Line]) -> int:
-        """Number of evaluations since one was better than those before by MIN_GAIN; 0 if there is none."""
-        best, there = None, (-math.inf, -math.inf)
-        for step, found in self._ranks(lines).items():
-            gain, gain_of_loss = found[0] - there[0], found[1] - there[1]
+        """Number of evaluations since the last one that gained at least MIN_GAIN; 0 without evaluations."""
+        best_step, best = None, (-math.inf, -math.inf)
+        for step, place in self._ranks(lines).items():
+            gain, gain_of_loss = place[0] - best[0], place[1] - best[1]
             if gain >= MIN_GAIN or (abs(gain) < MIN_GAIN and gain_of_loss >= MIN_GAIN):
-                best, there = step, found
-        return sum(step > best for step in evaluated_steps(lines)) if best is not None else 0
+                best_step, best = step, place
+        return sum(step > best_step for step in evaluated_steps(lines)) if best_step is not None else 0
 
     def _ranks(self, lines: Sequence[Line]) -> dict[int, tuple[float, float]]:
-        """The rank by step, ascending; a non-finite metric is none."""
+        """The rank of each step with a finite metric, ascending by step."""
         sign = 1 if self.is_highest else -1
         return {
             line["step"]: rank(sign * value, line.get(_LOSS))
@@ -126,7 +126,7 @@ class Best(NamedTuple):
 
 
 def best_by(metric: str) -> Best:
-    """The order of steps by a metric of an evaluation: the highest is the best, of errors the lowest."""
+    """Orders steps by a metric of an evaluation. The highest value is the best; of errors the lowest."""
     return Best(metric, is_highest=metric not in _LOWEST)
 
 
@@ -136,22 +136,22 @@ LOWEST_LOSS = best_by(_LOSS)
 HUB = "hub:"  # prefix of the folder of an exported or published TF 2 encoder
 
 
-def provenance_record(begun: Mapping[str, Any], origin: PathLike | None) -> dict[str, str | None]:
-    """The entries `init_from` and `init_from_sha256`.
+def provenance_record(recipe: Mapping[str, Any], origin: PathLike | None) -> dict[str, str | None]:
+    """The entries `init_from` and `init_from_sha256` of recipe.json.
 
-    The latter is of the index of a checkpoint, which holds a checksum of each variable; None where weights
-    are random or go by a published name. A run that has begun with the same path keeps what it recorded: the
-    checkpoint at that path may have been trained further since, or be gone.
+    The SHA-256 is that of the checkpoint's index, which holds a checksum of each variable. It is None for
+    random weights and for published names. A run that began with the same path keeps its entries: the
+    checkpoint at that path may have been trained further since, or be deleted.
 
     Args:
-      begun: recipe.json of the run; empty for a new one.
-      origin: a run, a published name, or "hub:" and a folder; None: random weights.
+      recipe: recipe.json of the run; empty for a new run.
+      origin: a run, a published name, or "hub:" and a folder. None: random weights.
     """
     if origin is None:
         return {"init_from": None, "init_from_sha256": None}
     name = os.fspath(origin)
-    if begun.get("init_from") == name:
-        return {"init_from": name, "init_from_sha256": begun.get("init_from_sha256")}
+    if recipe.get("init_from") == name:
+        return {"init_from": name, "init_from_sha256": recipe.get("init_from_sha256")}
     if name.startswith(HUB):
         index = join(name.removeprefix(HUB), "variables", "variables.index")
     else:
@@ -164,23 +164,22 @@ def provenance_record(begun: Mapping[str, Any], origin: PathLike | None) -> dict
 CONFIG_FILE, TASK_FILE, RECIPE_FILE = "config.json", "task.json", "recipe.json"
 
 SUMMARY_FILE = "summary.json"  # of a folder of several runs
-SEED_PREFIX = "seed-"  # how the names of runs in such a folder begin
+SEED_PREFIX = "seed-"  # of the names of runs in such a folder
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
-BEST_KEY = "best_by"  # of the metric in task.json that tells the best step
-_SHORTEST = 3  # tokens of an input: one of text, and the special ones around it
-CHOSEN = "chosen_threshold"  # in recipe.json: of which step, on which records, and the figures at it
+BEST_KEY = "best_by"  # in task.json: the metric that chooses the best step
+_SHORTEST = 3  # tokens of an input: one of text, and the special tokens around it
+CHOSEN = "chosen_threshold"  # in recipe.json: its step, the records that chose it, and their metrics
 
 
 class RunContents(NamedTuple):
-    """The files of a new run directory but its checkpoints.
+    """The files of a new run directory except its checkpoints.
 
     Attributes:
-      config: the network's shape.
-      task: what `task_of` returned, and further entries such as `labels`.
-      vocabulary: its file, which is copied with those that belong to it; None: the run has none.
-      tokenizer: `lowercase` and `strip_accents`; what is left out is as the vocabulary remembers it, or True.
-      recipe: how the weights came about, to which the vocabulary's SHA-256 is added; None writes no
-        recipe.json.
+      config: architecture of the network.
+      task: entries of task.json: those of `task_of`, and further ones such as `labels`.
+      vocabulary: path of the vocabulary, which is copied with its other files. None: the run has none.
+      tokenizer: `lowercase` and `strip_accents`. A missing one is as the vocabulary remembers it, or True.
+      recipe: entries of recipe.json, to which the vocabulary's SHA-256 is added. None: no recipe.json.
     """
 
     config: AlbertConfig
@@ -190,7 +189,7 @@ class RunContents(NamedTuple):
     recipe: Mapping[str, Any] | None = None
 
     def files(self) -> dict[str, bytes]:
-        """The contents of the files by name, recipe.json last; an InputError as of `check_task`."""
+        """The contents of the files by name, recipe.json last. Raises InputError for an impossible task."""
         check_task(self.task)
         kind, files, made_with = SENTENCEPIECE, {}, {}
         if self.vocabulary is not None:
@@ -207,17 +206,17 @@ class RunContents(NamedTuple):
 
 
 class RunDirectory:
-    """A run directory, opened: each of its files is read and checked when it is first asked for, once.
+    """A run directory. Each file is read and checked once, on first use.
 
-    Reading raises FileNotFoundError or ValueError, with the file's name, where one is missing or damaged.
+    Reading a missing file raises FileNotFoundError, and a damaged one ValueError; both name the file.
 
     Args:
-      path: of the directory, on any filesystem of `tf.io.gfile`; it need not exist.
-      argument: what errors call the path.
+      path: path of the directory, on any filesystem of `tf.io.gfile`. It need not exist.
+      argument: name of the path in errors.
     """
 
     def __init__(self, path: PathLike, argument: str = "run_dir"):
-        self.path = filesystem.location(path, argument)
+        self.path = filesystem.gfile_path(path, argument)
         self.check_lock: Callable[[], None] = lambda: None
 
     def __fspath__(self) -> str:
@@ -235,39 +234,39 @@ class RunDirectory:
 
     @functools.cached_property
     def recipe(self) -> dict[str, Any]:
-        """The entries of recipe.json; empty if there is none."""
-        return self._read(RECIPE_FILE, _checked_recipe) if self.is_begun else {}
+        """The entries of recipe.json; empty without the file."""
+        return self._read(RECIPE_FILE, _check_recipe) if self.is_begun else {}
 
     @property
     def is_begun(self) -> bool:
-        """True if training has made the directory."""
+        """True if training created the directory."""
         return self.has(RECIPE_FILE)
 
     @property
     def is_hugging_face(self) -> bool:
-        """True if the folder is no run but one that transformers has written."""
+        """True if the folder is not a run but a model that transformers saved."""
         is_run = self.has(TASK_FILE) or not self.has(CONFIG_FILE)
         return not is_run and "model_type" in read_json(self.file(CONFIG_FILE))
 
     @functools.cached_property
     def config(self) -> AlbertConfig:
-        """The network's shape."""
+        """The network's architecture."""
         return self._read(CONFIG_FILE, AlbertConfig.from_dict)
 
     @functools.cached_property
     def task(self) -> dict[str, Any]:
         """The entries of task.json."""
-        return self._read(TASK_FILE, _checked_task)
+        return self._read(TASK_FILE, _check_task_entries)
 
     @functools.cached_property
     def tokenizer(self) -> dict[str, bool]:
         """`lowercase` and `strip_accents`."""
-        _ = self.task  # says what the folder is instead: other checkpoints have a file of this name, too
+        _ = self.task  # its error explains a folder that is no run; Hugging Face has a file of this name, too
         return self._read(TOKENIZER_FILE, check_tokenizer_settings)
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
-        """The vocabulary's file, of another filesystem a copy on this machine; None if there is none."""
+        """Path of the vocabulary, or of a local copy for remote filesystems; None if the run has none."""
         files = self._vocabulary_files
         if not files:
             return None
@@ -275,7 +274,7 @@ class RunDirectory:
         self.check_vocabulary(self.file(main), fingerprint_of(files))
         if filesystem.is_local(self.path):
             return Path(self.path, main)
-        folder = Path(filesystem.local_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
+        folder = Path(filesystem.temporary_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
         folder.mkdir(exist_ok=True)
         for name, content in files.items():
             (folder / name).write_bytes(content)
@@ -295,11 +294,11 @@ class RunDirectory:
         return {name: read_bytes(self.file(name)) for name in names} if all(map(self.has, names)) else {}
 
     def check_vocabulary(self, path: PathLike, fingerprint: str) -> None:
-        """InputError for a vocabulary with another fingerprint than that the run was made with."""
+        """Raises InputError if a vocabulary's fingerprint differs from the one that the run was made with."""
         expected = self.recipe.get(VOCABULARY_KEY)
         if expected is None:
-            there = self._vocabulary_files
-            expected = fingerprint_of(there) if there else fingerprint
+            files = self._vocabulary_files
+            expected = fingerprint_of(files) if files else fingerprint
         if fingerprint != expected:
             raise InputError(
                 f"{path} is not the vocabulary of {self}: its SHA-256 is {fingerprint[:12]}…, not "
@@ -307,14 +306,14 @@ class RunDirectory:
             )
 
     def load_tokenizer(self) -> TextTokenizer:
-        """The tokenizer.
+        """Loads the tokenizer.
 
         Raises:
           FileNotFoundError: the run has no vocabulary.
           InputError: it has more pieces than the network has embeddings.
         """
         if self.vocabulary is None:
-            raise Missing(f"{self} has no vocabulary: copy it there")
+            raise MissingFileError(f"{self} has no vocabulary: copy it there")
         files, settings = tuple(self._vocabulary_files.items()), tuple(self.tokenizer.items())
         tokenizer = TokenizerConfig(self._tokenizer_kind, files, settings, str(self.vocabulary)).open()
         check_piece_count(str(self.vocabulary), len(tokenizer.vocabulary), self.config.vocab_size)
@@ -326,29 +325,31 @@ class RunDirectory:
         tokenizer: Mapping[str, bool] | None = None,
         name: str | None = None,
     ) -> Path:
-        """The file of the vocabulary with which another model begins with the weights of this run.
+        """The path of the vocabulary for another model that starts with the weights of this run.
 
         Args:
-          vocabulary: a file that somebody names; None: the run's own.
-          tokenizer: settings that it must have been trained with, as far as somebody says.
-          name: what errors call the run; None: its path.
+          vocabulary: path of a vocabulary. None: the run's own.
+          tokenizer: settings that the run must have been trained with, any of them.
+          name: name of the run in errors. None: its path.
         Raises:
           FileNotFoundError: there is no such run.
-          InputError: the run has no vocabulary and none is named, or another one is.
+          InputError: the run has no vocabulary, or was trained with another one or with other settings.
         """
-        there = self.tokenizer  # first of all: where this is no run, it says what it is instead
-        found = self.vocabulary if vocabulary is None else Path(vocabulary)
+        settings = self.tokenizer  # read first: its error explains a folder that is no run
+        path = self.vocabulary if vocabulary is None else Path(vocabulary)
         if vocabulary is not None:
             self.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
-        if found is None:
+        if path is None:
             raise InputError(f"{name or self} has no vocabulary: name it by --vocabulary")
-        if differing := {key: value for key, value in (tokenizer or {}).items() if there[key] != value}:
-            raise InputError(f"{name or self} was trained with {there}, not with {differing}: leave that out")
-        return found
+        if differing := {key: value for key, value in (tokenizer or {}).items() if settings[key] != value}:
+            raise InputError(
+                f"{name or self} was trained with {settings}, not with {differing}: leave that out"
+            )
+        return path
 
     @functools.cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the model's variables by name; an InputError for an impossible length of inputs."""
+        """The shapes of the model's variables by name. Raises InputError for an impossible seq_length."""
         length, most = self.task.get("seq_length", _SHORTEST), self.config.max_position_embeddings
         if length < _SHORTEST:
             raise InputError(f"{self.file(TASK_FILE)}: seq_length={length} has no place for a token of text")
@@ -359,23 +360,23 @@ class RunDirectory:
         return {names.ours: names.shape for names in variable_names(self.config, self.task)}
 
     def variables(self, step: int | None = None) -> Callable[[str], np.ndarray | None]:
-        """A function from a variable's name to its value at a step, None for other names.
+        """Creates a function from a variable's name to its value, or None for unknown names.
 
         Args:
-          step: of the checkpoint; None: `default_step`.
+          step: training step of the checkpoint. None: `default_step`.
         Raises:
           FileNotFoundError: there is no such run or checkpoint.
-          InputError: a file is damaged, or the checkpoint is of another model; the function raises it, too.
+          InputError: a file is damaged, or the checkpoint is of another model. The function raises it, too.
         """
         shapes = self.shapes
         step = self.default_step() if step is None else check_step(step)
         if step is None:
             for runtime, file in EXPORT_RUNTIMES.items():
                 if self.has(file):
-                    raise Missing(
+                    raise MissingFileError(
                         f"{self} is an export for {runtime}: name its run, or see examples/runtimes"
                     )
-            raise Missing(f"{self.file('checkpoints')} holds no checkpoint: nothing to load")
+            raise MissingFileError(f"{self.file('checkpoints')} holds no checkpoint: nothing to load")
 
         def read(function: Callable[..., Any], *args: Any) -> Any:
             try:
@@ -386,7 +387,7 @@ class RunDirectory:
         return functools.partial(read, read(model_reader, self, step, shapes))
 
     def remedy(self, step: int | None) -> str:
-        """What to do where the checkpoint of a step is of no use."""
+        """A remedy, for errors, if the checkpoint of a step cannot be used."""
         others = [str(other) for other in self.steps() if other != step]
         return (
             f"--step takes another, of {', '.join(others)}"
@@ -395,49 +396,51 @@ class RunDirectory:
         )
 
     def steps(self) -> list[int]:
-        """The steps that there are checkpoints of, ascending."""
+        """The steps with a checkpoint, ascending."""
         return checkpoint_steps(self)
 
     def metrics(self) -> list[Line]:
-        """The lines of metrics.jsonl; empty if there is none."""
+        """The lines of metrics.jsonl; empty without the file."""
         return read_metrics(self) if self.has(METRICS_FILE) else []
 
     def evaluation(self, step: int | None) -> dict[str, float | None]:
-        """The figures of the evaluation of a step, at the threshold that was chosen for it, if any."""
-        found = {
+        """The metrics of the evaluation of a step, at the threshold that was chosen for it, if any."""
+        metrics = {
             name.removeprefix(EVALUATION): value
             for line in self.metrics()
             for name, value in line.items()
             if line["step"] == step and name.startswith(EVALUATION)
         }
         chosen = self.recipe.get(CHOSEN, {})
-        return {**found, **chosen["figures"]} if chosen.get("step", -1) == step else found
+        return {**metrics, **chosen["figures"]} if chosen.get("step", -1) == step else metrics
 
     def default_step(self) -> int | None:
-        """The best step of a fine-tuned run by its evaluations, of others the newest, if any.
+        """The best step of a fine-tuned run, or the newest step of other runs; None without checkpoints.
 
-        A warning says so where that of the best evaluation has no checkpoint, or no evaluation tells one.
+        Warns if the best step has no checkpoint, or if no step with a checkpoint was evaluated.
         """
         steps, metric = self.steps(), self.task.get(BEST_KEY)
         newest = max(steps, default=None)
         if metric is None or newest is None:
             return newest
         order, lines = best_by(metric), self.metrics()
-        best, there = order.step(lines, evaluated_steps(lines)), order.step(lines, steps)
-        if there is None:
-            _warn(f"{self}: no step with a checkpoint has a {metric}: the newest, {newest}, is used")
+        best, best_saved = order.step(lines, evaluated_steps(lines)), order.step(lines, steps)
+        if best_saved is None:
+            _warn_once(f"{self}: no step with a checkpoint has a {metric}: the newest, {newest}, is used")
             return newest
-        if best != there:
-            _warn(f"{self}: the best step, {best}, has no checkpoint: the next best, {there}, is used")
-        return there
+        if best != best_saved:
+            _warn_once(
+                f"{self}: the best step, {best}, has no checkpoint: the next best, {best_saved}, is used"
+            )
+        return best_saved
 
     def create(self, contents: RunContents) -> None:
-        """Makes the directory, with everything but checkpoints.
+        """Creates the directory, with everything except checkpoints.
 
         Raises:
-          FileExistsError: there is something else at the path.
-          BlockingIOError: another process has just begun this run.
-          ValueError: the vocabulary remembers another tokenizer.
+          FileExistsError: the path holds something else.
+          BlockingIOError: another process has just created this run.
+          ValueError: the vocabulary was made with other settings of the tokenizer.
         """
         files = contents.files()
         try:
@@ -451,22 +454,22 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Keeps other processes out while the block runs; BlockingIOError if one is using the run.
+        """Locks the run while the block runs. Raises BlockingIOError if another process uses it.
 
-        `check_lock` raises WorkFailed once the folder at the path is another one.
+        Meanwhile `check_lock` raises WorkFailed if the folder at the path was replaced.
         """
         if not filesystem.is_local(self.path):
             yield
             return
-        with sole_use(Path(self.path)) as self.check_lock:
+        with lock_folder(Path(self.path)) as self.check_lock:
             yield
 
     def _read(self, name: str, check: Callable[[dict[str, Any]], Any]) -> Any:
-        """What `check` makes of the entries of a file; its errors name the file."""
+        """Reads a JSON file and returns the result of `check` for its entries; errors name the file."""
         path = self.file(name)
         if not exists(path):
-            raise Missing(
-                f"{self}: no such folder: name a run" if not exists(self.path) else self._lack(path)
+            raise MissingFileError(
+                f"{self}: no such folder: name a run" if not exists(self.path) else self._describe_lack(path)
             )
         values = read_json(path)
         try:
@@ -474,9 +477,9 @@ class RunDirectory:
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
 
-    def _lack(self, path: str) -> str:
-        """The error of a folder in which a run's file is missing: what it is instead, and the remedy."""
-        modules = (self.path, self.file("encoder"))  # one of `hub_export`, or all of them
+    def _describe_lack(self, path: str) -> str:
+        """The error for a folder without a run's file: what the folder is instead, and the remedy."""
+        modules = (self.path, self.file("encoder"))  # a module of `hub_export`, or the folder of all
         exported = [module for module in modules if exists(join(module, "saved_model.pb"))]
         kind = ""
         if exported:
@@ -489,29 +492,29 @@ class RunDirectory:
         return f"{path} is missing: {self} is not a run directory{kind}"
 
 
-def _checked_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
+def _check_recipe(recipe: dict[str, Any]) -> dict[str, Any]:
     check_entries(recipe, RECIPE_SCHEMA)
     return recipe
 
 
-def _checked_task(task: dict[str, Any]) -> dict[str, Any]:
+def _check_task_entries(task: dict[str, Any]) -> dict[str, Any]:
     check_task(task)
     arguments_of(task)
     return task
 
 
 def open_run(run: PathLike, argument: str = "run_dir") -> RunDirectory:
-    """The run directory at a path, or the one that is given."""
+    """Opens the run directory at a path; an opened one is returned as it is."""
     return run if isinstance(run, RunDirectory) else RunDirectory(run, argument)
 
 
-@functools.cache  # a run is asked more than once
-def _warn(text: str) -> None:
+@functools.cache  # once for each text
+def _warn_once(text: str) -> None:
     logging.warning("%s", text)
 
 
 def best_run(path: PathLike) -> RunDirectory:
-    """The best run in a folder that fine-tuning has made several in; any other folder is itself."""
+    """Opens the best run in a folder of several fine-tuning runs; other folders are opened as runs."""
     folder = open_run(path, "run")
     if folder.has(TASK_FILE) or not any(name.startswith(SEED_PREFIX) for name in list_entries(folder.path)):
         return folder

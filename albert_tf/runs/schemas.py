@@ -1,4 +1,4 @@
-"""What the entries of a run's JSON files may be: tables by which they are checked when they are read."""
+"""Schemas of a run's JSON files: a check for each entry, applied when a file is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAME_OR_NULL, _COUNT_OR_NULL = make_check("str | None"), make_check("int | None
 
 
 def _check_labels(name: str, value: Any) -> None:
-    """InputError unless a value is a list of different texts, none of them empty."""
+    """Raises InputError unless a value is a list of different, non-empty texts."""
     make_list_check(_TEXT)(name, value)
     if blank := [label for label in value if not label.strip()]:
         raise InputError(f"{name}[{value.index(blank[0])}]={blank[0]!r} is empty: each label has a name")
@@ -38,7 +38,7 @@ def _check_labels(name: str, value: Any) -> None:
 
 
 def _check_columns(name: str, value: Any) -> None:
-    """InputError unless a value has names of columns by what they are for."""
+    """Raises InputError unless a value maps the roles of columns to their names."""
     make_object_check({"text": _TEXT}, dict.fromkeys(("text_pair", "label", "id"), _NAME_OR_NULL))(
         name, value
     )
@@ -47,7 +47,7 @@ def _check_columns(name: str, value: Any) -> None:
 
 
 def _check_figures(name: str, value: Any) -> None:
-    """InputError unless a value has numbers by name."""
+    """Raises InputError unless a value maps names to numbers."""
     _OBJECT(name, value)
     check_entries(value, dict.fromkeys(value, make_check("float | None")), f"{name}.")
 
@@ -57,7 +57,7 @@ def _or_null(check: Check) -> Check:
 
 
 def _settings_schema(*kinds: type) -> dict[str, Check]:
-    """The checks of the counts and choices of frozen records."""
+    """Checks for the fields of dataclasses, which are counts or choices."""
     fields = [field for kind in kinds for field in dataclasses.fields(kind)]
     return {
         field.name: _COUNT if field.type == "int" else make_check("str", field.metadata["choices"])
@@ -65,7 +65,7 @@ def _settings_schema(*kinds: type) -> dict[str, Check]:
     }
 
 
-# Names of models and tasks are looked up where they are used; `arguments_of` checks options of models.
+# Names of models and tasks are checked where they are used, and models' options by `arguments_of`.
 TASK_SCHEMA: dict[str, Check] = {
     **_settings_schema(QuestionSettings, LongTexts),
     **dict.fromkeys(("num_labels", "num_choices", "seq_length"), _COUNT),
@@ -81,7 +81,7 @@ TASK_SCHEMA: dict[str, Check] = {
 
 _HELD_OUT = make_object_check({"of": _TEXT, "begin": _SHARE, "end": _SHARE, "what": _TEXT})
 
-# Of entries that are read and not only compared. Hyper-parameters check themselves.
+# Only entries that are read later. Hyper-parameters are checked by their dataclasses.
 RECIPE_SCHEMA: dict[str, Check] = {
     **dict.fromkeys(("command", "vocabulary"), _TEXT),
     **dict.fromkeys(("init_from", "init_from_sha256"), _NAME_OR_NULL),
@@ -96,7 +96,7 @@ RECIPE_SCHEMA: dict[str, Check] = {
 
 
 def check_task(task: Mapping[str, Any]) -> None:
-    """InputError if an entry of task.json is impossible, or two of them contradict each other."""
+    """Raises InputError if an entry of task.json is impossible, or two entries contradict each other."""
     check_entries(task, TASK_SCHEMA)
     count, labels = task.get("num_labels"), task.get("labels")
     if count is not None and labels is not None and len(labels) != count:

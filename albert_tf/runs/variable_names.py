@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models.sharing import BlockScope, sharing_plan
 from albert_tf.runs.build_model import MODELS
 
-# The parts of a layer: here; in BERT and RoBERTa, of which Google's names have "/"; in DistilBERT.
+# The parts of a layer: here; in BERT and RoBERTa (Google writes "/" for "."); in DistilBERT.
 _LAYER = {
     ours: (bert, distilbert)
     for ours, bert, distilbert in (
@@ -30,7 +30,7 @@ LayerNorm_1                     output.LayerNorm           output_layer_norm
     )
 }
 
-# The parts outside the layers which have other names in Hugging Face's files.
+# Parts outside the layers with other names in Hugging Face's files.
 _OTHERS = {
     "bert": {"cls/squad": "qa_outputs"},
     "roberta": {
@@ -54,7 +54,7 @@ _IN_LAYER = re.compile(r"encoder/transformer/group_(\d+)/inner_group_0/(.+)")
 
 
 def google_bert_name(part: str) -> str:
-    """The name in google-research/bert's code of a part of the network, from google-research/albert's.
+    """Translates the name of a part from google-research/albert to google-research/bert.
 
     >>> google_bert_name("bert/encoder/transformer/group_1/inner_group_0/ffn_1/intermediate/dense")
     'bert/encoder/layer_1/intermediate/dense'
@@ -65,12 +65,12 @@ def google_bert_name(part: str) -> str:
 
 
 def hugging_face_name(part: str, family: str, model: str) -> str:
-    """The name in Hugging Face's files of a part of the network.
+    """The name of a part of the network in Hugging Face's files.
 
     Args:
       part: its name here.
       family: "bert", "roberta" or "distilbert".
-      model: the model's kind, as task.json has it.
+      model: entry `model` of task.json.
 
     >>> hugging_face_name("pooler/dense", "roberta", "classifier")
     'classifier.dense'
@@ -79,22 +79,22 @@ def hugging_face_name(part: str, family: str, model: str) -> str:
     others = _OTHERS[family] | (_ROBERTA_CLASSIFIER if has_pooler else {})
     if match := _IN_LAYER.fullmatch(part):
         bert, distilbert = _LAYER[match[2]]
-        layers, there = ("transformer", distilbert) if family == "distilbert" else ("encoder", bert)
-        return f"{family}.{layers}.layer.{match[1]}.{there}"
+        layers, name = ("transformer", distilbert) if family == "distilbert" else ("encoder", bert)
+        return f"{family}.{layers}.layer.{match[1]}.{name}"
     if part in others:
         return others[part]
     scope = f"{family}." if part.startswith(("embeddings/", "pooler/")) else ""
     return scope + part.replace("/", ".")
 
 
-# Scopes of the encoder's names, not of the heads'.
+# Prefixes of the encoder's names; heads have none.
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
 
 
 class _Part(NamedTuple):
-    """A part of the network in the tables; shapes in letters: V E S T H I N D, K labels, X exits.
+    """A part of the network in the tables. Shapes are letters: V E S T H I N D, K labels, X exits.
 
-    Those of dense and of output parts are from > to.
+    Shapes of dense and output parts are input > output.
     """
 
     ours: str
@@ -134,7 +134,7 @@ _POOLER = _parts("""
 pooler/dense pooler dense H>H pooler_transform
 """)
 
-# Of a block of any group, in whose scope the names are.
+# Parts of a block, inside the scope of its group.
 _ATTENTION = _parts("""
 attention_1/self/query   attention.query     dense H>H self_attention/query            H>N,D
 attention_1/self/key     attention.key       dense H>H self_attention/key              H>N,D
@@ -155,10 +155,10 @@ cls/predictions/transform/LayerNorm predictions.LayerNorm norm  E
 cls/predictions                     predictions           bias  V
 """),
     "sentence": _parts("cls/seq_relationship sop_classifier.classifier output H>2"),
-    # run_classifier and run_race of google-research/albert give their heads no scope. That of token
-    # classifiers is ours, and tells them from those.
+    # run_classifier and run_race of google-research/albert give their heads no scope. The scope of token
+    # classifiers is our own; it distinguishes them.
     "classifier": [_Part("classifier", "classifier", "output", "H>K", google="")],
-    "exits": _parts("exits exits output H>X,K"),  # of all layers but the last; no other format has them
+    "exits": _parts("exits exits output H>X,K"),  # all layers except the last; other formats have none
     "token_classifier": _parts("classifier classifier output H>K"),
     "span": _parts("cls/squad qa_outputs output H>2"),
     # run_squad_v2's. In transformers XLNet has such a head, ALBERT does not.
@@ -181,13 +181,13 @@ class VariableMap(NamedTuple):
     shape_here: tuple[int, ...]
     is_transposed: bool = False
 
-    def converted(self, value: np.ndarray) -> np.ndarray:
-        """Its value there as it is here; for Google's and Hugging Face's formats the inverse, too."""
+    def convert(self, value: np.ndarray) -> np.ndarray:
+        """Converts a value from the other format to ours. For Google and Hugging Face also the reverse."""
         return value.T if self.is_transposed else value.reshape(self.shape_here)
 
 
 class Names(NamedTuple):
-    """Name and shape of a variable here, and in each format."""
+    """Name and shape of a variable here and in each format."""
 
     ours: str
     shape: tuple[int, ...]
@@ -197,12 +197,12 @@ class Names(NamedTuple):
 
 
 def variable_names(config: AlbertConfig, task: Mapping[str, Any], family: str | None = None) -> list[Names]:
-    """The names and shapes of every variable of a model, one entry a variable.
+    """Names and shapes of all variables of a model.
 
     Args:
       config: the network's shape.
-      task: what `task_of` says of the model.
-      family: whose names Google's and Hugging Face's are; None: of the network's own family.
+      task: entries of task.json, as `task_of` returns them.
+      family: family whose names Google's and Hugging Face's are. None: the network's own.
 
     >>> names = variable_names(AlbertConfig(), {"model": "encoder"})
     >>> names[-2].google.name, names[-2].hugging_face.name, names[-2].shape
@@ -224,7 +224,7 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any], family: str | 
 
 
 def head_names(task: Mapping[str, Any], family: str = "albert") -> list[Names]:
-    """The names of the variables on top of the encoder, for a network of any shape."""
+    """Names of the head's variables, for a network of any architecture."""
     return _names(_head_parts(task), AlbertConfig(), task, family)
 
 
@@ -233,7 +233,7 @@ def _head_parts(task: Mapping[str, Any]) -> list[_Part]:
 
 
 def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
-    """Sizes that the letters of the shapes stand for."""
+    """Sizes by the letters of the shapes."""
     return {
         "V": config.vocab_size,
         "E": config.embedding_size,
@@ -243,7 +243,7 @@ def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
         "I": config.intermediate_size,
         "N": config.num_attention_heads,
         "D": config.hidden_size // config.num_attention_heads,
-        "K": task.get("num_labels", 1),  # of several choices, each has a logit
+        "K": task.get("num_labels", 1),  # multiple choice has one logit per row
         "X": config.num_hidden_layers - 1,
         "1": 1,
         "2": 2,
@@ -252,7 +252,7 @@ def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _in_group(path: BlockScope, parts: Iterable[_Part], sharing: str) -> list[_Part]:
-    """The parts of a block of a certain group."""
+    """The parts of the block at `path`."""
     hub = f"transformer/layer_{path.group}" if sharing == "none" else "transformer"
     hugging_face = f"encoder.albert_layer_groups.{path.group}.albert_layers.{path.inner}"
     return [
@@ -266,7 +266,7 @@ def _in_group(path: BlockScope, parts: Iterable[_Part], sharing: str) -> list[_P
 
 
 def _names(parts: Iterable[_Part], config: AlbertConfig, task: Mapping[str, Any], family: str) -> list[Names]:
-    """The variables of parts of a network of certain sizes, by the names of a family."""
+    """The variables of parts of a network, with the names of a family."""
     sizes, names = _sizes(config, task), []
     for part in parts:
         google = part.ours if part.google is None else part.google
@@ -278,12 +278,12 @@ def _names(parts: Iterable[_Part], config: AlbertConfig, task: Mapping[str, Any]
             shape, hub_shape = (_shape(name, x, sizes) for x in (part.shape, part.hub_shape or part.shape))
             is_kernel = name == "kernel"  # which PyTorch transposes
             torch_shape = shape[::-1] if is_kernel else shape
-            ours, there = ("/".join(filter(None, [scope, name])) for scope in (part.ours, google))
+            ours, google_name = ("/".join(filter(None, [scope, name])) for scope in (part.ours, google))
             names.append(
                 Names(
                     ours,
                     shape,
-                    VariableMap(there, shape, shape),
+                    VariableMap(google_name, shape, shape),
                     VariableMap(f"{hugging_face}.{in_torch}", torch_shape, shape, is_kernel),
                     VariableMap(f"{part.hub}/{name or 'embeddings'}", hub_shape, shape),
                 )
@@ -292,7 +292,7 @@ def _names(parts: Iterable[_Part], config: AlbertConfig, task: Mapping[str, Any]
 
 
 def _shape(name: str, letters: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of a variable of a part, which has the part's letters."""
+    """The shape of a variable, given the letters of its part."""
     before, after = (
         tuple(sizes[letter] for letter in axes.split(",") if letter) for axes in letters.rpartition(">")[::2]
     )

@@ -1,4 +1,4 @@
-"""Kinds of tasks, a module each: records, encoding, loss, decoding, metrics and answers."""
+"""Tasks, one module for each: records, encoding, loss, predictions, metrics and serving."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from albert_tf.tasks.task import Task, TaskConfig
 
 __all__ = ["TASK_CLASSES", "Task", "TaskConfig", "create_task"]
 
-# A further kind of task is one more module and one more entry.
+# To add a task, add a module and an entry here.
 _KINDS = MaskedWords, Classification, MultiLabel, Regression, Tagging, QuestionAnswering, MultipleChoice
 TASK_CLASSES: dict[str, type[Task]] = {kind.name: kind for kind in _KINDS}
 
 
 def create_task(config: TaskConfig) -> Task:
-    """The kind of task of a model, by the content of task.json; an InputError if it has no head for one."""
-    if config.get("model") == Classification.model:  # which are of several kinds
+    """Creates the task of a model from the content of task.json; an InputError if the model has no task."""
+    if config.get("model") == Classification.model:  # several tasks have this model
         single = Regression if config["num_labels"] == 1 else Classification
         return MultiLabel(config) if config.get("multi_label") else single(config)
     for kind in _KINDS:

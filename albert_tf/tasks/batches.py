@@ -1,8 +1,8 @@
-"""Tokenised examples to batches of similar length: every epoch is a permutation of the seed and its number.
+"""Batches of tokenised examples of similar length. The seed and the epoch's number decide the order.
 
-An epoch's examples, in random order, are sorted by the bucket of their length and cut into batches of the
-same number of rows, and the batches come in random order. So only one batch of an epoch is not full, every
-example is in exactly one, and all hosts agree on all of it without a word.
+The examples of an epoch are shuffled, sorted by the bucket of their length, and cut into batches of the same
+number of rows. Then the batches are shuffled. So every example is in exactly one batch, only one batch of an
+epoch is not full, and all hosts compute the same batches without communication.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from albert_tf.tasks.examples import TokenizedExamples, check_length
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import InputFormat
 
-MakeBatch = Callable[[tf.Tensor, tf.Tensor], dict[str, tf.Tensor]]
-
 SHORTEST_BUCKET = 8
 
 
 def bucket_lengths(seq_length: int) -> tuple[int, ...]:
-    """SHORTEST_BUCKET, from twice of it on the powers of two and their middles, and the longest sequence.
+    """Upper bounds of the buckets of lengths: powers of two, the middles between them, and `seq_length`.
 
     >>> bucket_lengths(100)
     (8, 16, 24, 32, 48, 64, 96, 100)
@@ -36,7 +34,7 @@ def bucket_lengths(seq_length: int) -> tuple[int, ...]:
 
 
 def few_lengths(seq_length: int) -> tuple[int, ...]:
-    """Four lengths at most that batches are padded to where each costs a compilation.
+    """At most four lengths to pad batches to, for programs that are compiled once for each length.
 
     >>> few_lengths(100)
     (16, 32, 64, 100)
@@ -56,32 +54,33 @@ def task_batches(
     repeat: bool = True,
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """Batches of the encoder's inputs and of what is to be learnt.
+    """Batches of the encoder's inputs and the labels.
 
     The same arguments give the same batches, and a plain iterator can be saved with `tf.train.Checkpoint`.
 
     Args:
       rows: the examples.
-      seq_length: longest sequence; what is longer is trimmed.
+      seq_length: longest sequence, in tokens; longer ones are trimmed.
       batch_size: rows of a batch (of this input pipeline), B.
-      lengths: that batches are padded to the next of, ascending to seq_length; None: `bucket_lengths`. The
-        examples of each batch are the same in any case. With a single length all shapes are static.
-      seed: of the order.
-      shuffle: False takes the examples of each length in their own order, the shortest first.
+      lengths: lengths to pad batches to, ascending to seq_length; each batch gets the next one that fits.
+        None: `bucket_lengths`. They do not change which examples share a batch. With a single length all
+        shapes are static.
+      seed: seed of the order.
+      shuffle: False keeps the order of the examples within each bucket, the shortest bucket first.
       repeat: False ends after one epoch.
       input_context: one of several input pipelines; each reads its rows of common batches.
     Returns:
-      Dicts of the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B]; `labels`
-      [B, S] where tokens have labels; `rows` int32 [B], the number of each example. What is missing in the
-      one batch that is not full, or a choice that an example has not, are rows of zeros, also in their mask;
-      the number and labels of an example that is missing are -1.
+      A dataset of dicts: the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B];
+      `labels` [B, S] where tokens have labels; `rows` int32 [B], the number of each example. Rows that fill
+      up the last batch, and choices that an example does not have, are zeros, also in their mask. The number
+      and the labels of a row that fills up a batch are -1.
     """
     check_length("seq_length", seq_length, rows.num_special_tokens + 1)
     ends = np.array(bucket_lengths(seq_length), np.int32)
     padded = ends if lengths is None else np.array(lengths, np.int32)[np.searchsorted(lengths, ends)]
     longest = np.minimum(rows.sequence_lengths.max(axis=1), seq_length)  # [N]
     part = input_context or tf.distribute.InputContext()
-    make = _batch_maker(rows, padded)
+    make_batch = _create_batch_function(rows, padded)
     with tf.device("CPU:0"):  # where tf.data reads them
         buckets = tf.constant(np.searchsorted(ends, longest), tf.int32)
         row_seed = tf.constant([seed, 0])
@@ -93,22 +92,27 @@ def task_batches(
 
         def batch(examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
             first = part.input_pipeline_id * batch_size
-            return make(tf.ensure_shape(examples[first : first + batch_size], [batch_size]), bucket)
+            return make_batch(tf.ensure_shape(examples[first : first + batch_size], [batch_size]), bucket)
 
         epochs = tf.data.Dataset.range(tf.int64.max if repeat else 1).flat_map(epoch_batches)
         return epochs.map(batch, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
 
 
 def batches_per_epoch(rows: TokenizedExamples, global_batch_size: int) -> int:
-    """The number of batches, of all pipelines together, that show every example once."""
+    """The number of global batches in which every example comes once."""
     return -(-len(rows) // global_batch_size)
 
 
 def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-    """The batches of an epoch, of examples in buckets, int32 [N]; without a seed, int [2], in their order.
+    """The examples of each batch of an epoch.
 
-    They are the examples of each batch, int32 [ceil(N / B), B], the last ones -1 where too few are left; and
-    the bucket of the longest, int32 [ceil(N / B)].
+    Args:
+      buckets: the bucket of each example, int32 [N].
+      batch_size: examples of a batch, B.
+      seed: int [2]; None keeps the order of the examples within each bucket.
+    Returns:
+      The examples of each batch, int32 [ceil(N / B), B], -1 where the last batch is not full; and the bucket
+      of the longest example of each batch, int32 [ceil(N / B)].
     """
     order = tf.range(tf.size(buckets))  # [N]
     if seed is not None:
@@ -125,8 +129,10 @@ def batch_plan(buckets: tf.Tensor, batch_size: int, seed: tf.Tensor | None) -> t
     return order, longest
 
 
-def _batch_maker(rows: TokenizedExamples, bucket_lengths: np.ndarray) -> MakeBatch:
-    """A function of tf.data from examples [B], -1 for none, and a bucket to the batch at its length."""
+def _create_batch_function(
+    rows: TokenizedExamples, bucket_lengths: np.ndarray
+) -> Callable[[tf.Tensor, tf.Tensor], dict[str, tf.Tensor]]:
+    """A function from the examples of a batch, int32 [B] (-1: no example), and their bucket to the batch."""
     with tf.device("CPU:0"):
         tokens, starts, lengths = map(tf.constant, (rows.tokens, rows.starts, rows.lengths))
         features = {name: tf.constant(values) for name, values in rows.features.items()}
@@ -135,42 +141,43 @@ def _batch_maker(rows: TokenizedExamples, bucket_lengths: np.ndarray) -> MakeBat
     before, after = len(input_format.start), len(input_format.end)
     label_format = InputFormat(start=(-1,) * before, between=(), end=(-1,) * after, padding=-1)
     # A Python number where there is only one, for the shape to be static.
-    static = int(bucket_lengths[0]) if len(set(bucket_lengths)) == 1 else None
+    static_length = int(bucket_lengths[0]) if len(set(bucket_lengths)) == 1 else None
 
-    def make(examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
-        is_example, found = examples >= 0, tf.maximum(examples, 0)  # [B]
-        begins, counts = tf.gather(starts, found), tf.gather(lengths, found)  # [B, (C,) G]
-        length = static or tf.gather(bucket_lengths, bucket)
-        places = []
-        for n in range(begins.shape[-1]):
-            firsts, numbers = (tf.reshape(values[..., n], [-1]) for values in (begins, counts))
-            limits = firsts + tf.cast(numbers, tf.int64)
-            places.append(tf.ragged.range(firsts, limits, row_splits_dtype=tf.int64))
+    def make_batch(examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
+        is_example, indices = examples >= 0, tf.maximum(examples, 0)  # [B]
+        batch_starts, batch_lengths = tf.gather(starts, indices), tf.gather(lengths, indices)  # [B, (C,) G]
+        length = static_length or tf.gather(bucket_lengths, bucket)
+        positions = []  # of the tokens of each segment
+        for n in range(batch_starts.shape[-1]):
+            firsts, counts = (tf.reshape(values[..., n], [-1]) for values in (batch_starts, batch_lengths))
+            limits = firsts + tf.cast(counts, tf.int64)
+            positions.append(tf.ragged.range(firsts, limits, row_splits_dtype=tf.int64))
 
-        def packed(values: tf.Tensor, frame: InputFormat) -> dict[str, tf.Tensor]:
-            """The inputs of values of all tokens."""
-            segments = [place.with_values(tf.gather(values, place.values)) for place in places]
-            return pack(segments, length, frame)
+        def pack_segments(values: tf.Tensor, segment_format: InputFormat) -> dict[str, tf.Tensor]:
+            segments = [place.with_values(tf.gather(values, place.values)) for place in positions]
+            return pack(segments, length, segment_format)
 
-        is_there = (begins[..., 0] >= 0) & tf.reshape(is_example, [-1, *[1] * (begins.shape.rank - 2)])
-        shape = [*begins.shape[:-1], static]
+        is_sequence = batch_starts[..., 0] >= 0
+        is_sequence &= tf.reshape(is_example, [-1, *[1] * (batch_starts.shape.rank - 2)])
+        shape = [*batch_starts.shape[:-1], static_length]
         batch = {}
-        for name, tensor in packed(tokens, input_format).items():
+        for name, tensor in pack_segments(tokens, input_format).items():
             tensor = tf.ensure_shape(tf.reshape(tensor, [*shape[:-1], length]), shape)
-            batch[name] = _where(is_there, tensor, input_format.padding if name == WORD_IDS else 0)
+            filler = input_format.padding if name == WORD_IDS else 0
+            batch[name] = _fill_where_not(is_sequence, tensor, filler)
         for name, values in features.items():
             filler = -1 if name == LABELS and values.dtype.is_integer else 0
-            batch[name] = _where(is_example, tf.gather(values, found), filler)
+            batch[name] = _fill_where_not(is_example, tf.gather(values, indices), filler)
         if token_labels is not None:
-            labels = tf.ensure_shape(packed(token_labels, label_format)[WORD_IDS], shape)
-            batch[LABELS] = _where(is_example, labels, -1)
+            labels = tf.ensure_shape(pack_segments(token_labels, label_format)[WORD_IDS], shape)
+            batch[LABELS] = _fill_where_not(is_example, labels, -1)
         return batch | {ROWS: examples}
 
-    return make
+    return make_batch
 
 
-def _where(is_there: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:
-    """The values [B, …] of what is there, bool [B] or [B, C], and the filler for the others."""
-    for _ in range(values.shape.rank - is_there.shape.rank):
-        is_there = is_there[..., tf.newaxis]
-    return tf.where(is_there, values, tf.cast(filler, values.dtype))
+def _fill_where_not(condition: tf.Tensor, values: tf.Tensor, filler: int) -> tf.Tensor:
+    """The values [B, …] where the condition, bool [B] or [B, C], is true, and the filler elsewhere."""
+    for _ in range(values.shape.rank - condition.shape.rank):
+        condition = condition[..., tf.newaxis]
+    return tf.where(condition, values, tf.cast(filler, values.dtype))

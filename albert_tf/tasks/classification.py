@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from albert_tf.constants import HEAD_TAIL, LABELS, TRUNCATE, WINDOWS, Tensors
 from albert_tf.errors import InputError, shorten
-from albert_tf.models.compiled_encoder import in_blocks
+from albert_tf.models.compiled_encoder import map_blocks
 from albert_tf.recipes import LongTexts
 from albert_tf.report import Report
 from albert_tf.settings import unflatten_record
@@ -21,19 +21,25 @@ from albert_tf.tasks.examples import (
     TokenizedExamples,
     TokenizedTexts,
     concat_rows,
+    examples_from_spans,
     label_ids,
     label_names,
     label_of,
+    normalize_label,
     row_lengths,
-    same_label,
-    tokenize_examples,
     tokenize_texts,
 )
 from albert_tf.tasks.glue import GLUE
-from albert_tf.tasks.long_texts import head_and_tail, in_windows, pool_windows, text_inputs, window_inputs
+from albert_tf.tasks.long_texts import (
+    head_and_tail,
+    pool_windows,
+    split_into_windows,
+    text_inputs,
+    window_inputs,
+)
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, f1
-from albert_tf.tasks.serving import DEFAULT, PAIR, Served, Signature, text_signatures, without_padding
+from albert_tf.tasks.serving import DEFAULT, PAIR, ServingModel, Signature, text_signatures, without_padding
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.text_tokenizer import check_text
@@ -48,7 +54,7 @@ PAIRS_KEY = "takes_pairs"
 
 
 def takes_pairs(config: TaskConfig) -> bool | None:
-    """True if a task.json is of a model that learned pairs of texts, None if it does not say."""
+    """True if a model learned pairs of texts, False if single texts. None if task.json does not say."""
     if PAIRS_KEY in config:
         return bool(config[PAIRS_KEY])
     if config.get("columns"):
@@ -64,10 +70,11 @@ def text_rows(
     seq_length: int,
     long: str = TRUNCATE,
 ) -> TokenizedExamples:
-    """The text, or the text and its pair, of records that all have one or all have none.
+    """Tokenises texts, or pairs of texts: either all records have a second text, or none has.
 
-    They are not trimmed yet. What `TextTokenizer.shorten_text` leaves out is dropped, and its tokens are
-    estimated; with `long="head_tail"` the head and the tail of a text that fit are left.
+    Tokens are not trimmed to `seq_length` yet, but `TextTokenizer.shorten_text` has cut very long texts; the
+    number of tokens that it dropped is estimated. With `long="head_tail"` the tokens between head and tail
+    are dropped.
     """
 
     def tokenize(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
@@ -90,11 +97,11 @@ def text_rows(
     tokens, starts = concat_rows(segments)
     lengths = [row_lengths(segment) for segment in segments]
     spans = TokenizedTexts(tokens, tf.stack(starts, axis=-1), tf.stack(lengths, axis=-1))
-    return tokenize_examples(spans, tokenizer.vocabulary, features, dropped=dropped)
+    return examples_from_spans(spans, tokenizer.vocabulary, features, dropped=dropped)
 
 
 class TextTask(FinetuningTask):
-    """Texts, or pairs of texts, to what a classifier says of each; a subclass says what that is."""
+    """Texts, or pairs of texts, with the logits of a classifier; a subclass says what the logits mean."""
 
     model = "classifier"
     inputs = ("text", "text_pair")
@@ -107,26 +114,26 @@ class TextTask(FinetuningTask):
 
     @abc.abstractmethod
     def targets(self, records: TextRecords) -> np.ndarray:
-        """Labels of records as the loss takes them, [N, …]."""
+        """The targets of the loss for labelled records, [N, …]."""
 
     def encode(self, records: TextRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
-        """`[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`, trimmed when they are packed.
+        """Tokens for `[CLS] text [SEP]` or `[CLS] text [SEP] text_pair [SEP]`, trimmed when they are packed.
 
-        Of a text that is read in windows there is a row for each.
+        With `long="windows"` a text has a row for each window.
         """
         self.check(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
         rows, places = text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long), None
         if self.long_texts.long == WINDOWS:
-            rows, places = in_windows(rows, self.seq_length, self.long_texts)
+            rows, places = split_into_windows(rows, self.seq_length, self.long_texts)
         return Examples(records, rows, places)
 
     def check(self, records: TextRecords) -> None:
-        """All are single texts, or all are pairs; those that the model was trained on, if it says."""
-        wanted = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
+        """Raises InputError unless all are single texts, or all are pairs, as the model was trained."""
+        are_pairs = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
         for record in records:
-            if (record.text_pair is not None) != wanted:
-                forms = ("a single text", "a pair (text, text_pair)")[:: 1 if wanted else -1]
+            if (record.text_pair is not None) != are_pairs:
+                forms = ("a single text", "a pair (text, text_pair)")[:: 1 if are_pairs else -1]
                 other = "the first is" if self.takes_pairs is None else "the model takes"
                 raise InputError(f"{record.file} holds {forms[0]}, and {other} {forms[1]}")
 
@@ -137,14 +144,14 @@ class TextTask(FinetuningTask):
 
     @abc.abstractmethod
     def decide(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What is said of texts with these scores, in the graph."""
+        """The decision for each text, given its scores. Runs in the graph."""
 
     @abc.abstractmethod
     def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
-        """The predictions for texts with these scores, by `decide`."""
+        """Predictions for texts with these scores, by `decide`."""
 
     def serving_outputs(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
-        """Answers of a server by `decide`, given float32 scores and the names of the labels."""
+        """The outputs of a server, given float32 scores and the names of the labels."""
         return self.decide(scores)
 
     def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
@@ -152,7 +159,7 @@ class TextTask(FinetuningTask):
         return {"logits": outputs["logits"]}
 
     def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
-        """The prediction of each text; of windows, by their pooled logits."""
+        """The prediction for each text; for texts in windows, from their pooled logits."""
         with tf.device("CPU:0"):
             logits = tf.constant(outputs["logits"])
             if examples.places is not None:
@@ -161,18 +168,18 @@ class TextTask(FinetuningTask):
 
     def answer(
         self,
-        served: Served,
+        served: ServingModel,
         text: tf.Tensor,
         text_pair: tf.Tensor | None = None,
         patience: tf.Tensor | None = None,
     ) -> Tensors:
-        """`serving_outputs` of texts, string [B]; with `patience` int32 [B] the `layers` computed, too."""
+        """`serving_outputs` for texts, string [B]. With `patience`, int32 [B], also the `layers` computed."""
         long, reading = self.long_texts, (served.seq_length, served.input_format, self.long_texts)
         texts = (text,) if text_pair is None else (text, text_pair)
-        inputs = text_inputs(served.tokens(*texts, keep=long.long), *reading)
+        inputs = text_inputs(served.tokenize(*texts, keep=long.long), *reading)
         if long.long == WINDOWS:
             windows, rows = window_inputs(inputs, *reading)
-            logits = in_blocks(
+            logits = map_blocks(
                 lambda windows: served.logits(windows)[0], without_padding(windows), tf.float32
             )
             logits = pool_windows(logits, rows, tf.size(text), long)
@@ -181,17 +188,17 @@ class TextTask(FinetuningTask):
             logits, layers = served.logits(without_padding(inputs), patience)
         return {**self.serving_outputs(self.scores(logits), served.label_names()), **layers}
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`serving_default` of a text a row and `pair` of two, unless the run says which of them it learned.
+    def signatures(self, served: ServingModel) -> dict[str, Signature]:
+        """`serving_default` for single texts and `pair` for pairs, or only the one that the model learned.
 
-        A model of pairs has `pair` alone, which is its `serving_default`, too. A model with exits has
-        `early_exit`, the first one with `patience` int32 [B], and its answers have the `layers` computed.
+        A model of pairs serves `pair` as `serving_default`, too. A model with early exits also has
+        `early_exit`: the first signature with `patience`, int32 [B], whose outputs include `layers`.
         """
-        self.check_served(served)
+        self.check_model(served)
         return text_signatures(functools.partial(self.answer, served), self.takes_pairs, served.has_exits)
 
-    def check_served(self, served: Served) -> None:
-        """Refuses labels that are not as many as the model's."""
+    def check_model(self, served: ServingModel) -> None:
+        """Raises InputError if task.json has not as many labels as the model."""
         served.label_names()
 
     @staticmethod
@@ -207,7 +214,7 @@ class TextTask(FinetuningTask):
         return TextRecord(where, 1, where, text, pair[0] if pair else None, None)
 
     def to_model_inputs(self, records: TextRecords) -> tuple[str, dict[str, Any]]:
-        """Texts, and second texts where there are any."""
+        """The texts, and the second texts of pairs."""
         if records[0].text_pair is None:
             return DEFAULT, self.texts_of(records, "text")
         return PAIR, self.texts_of(records, "text", "text_pair")
@@ -224,20 +231,22 @@ class Classification(TextTask):
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
-        # Probability of the second of two labels from which on a text has it; None: where it is the likelier.
+        # Probability from which a text has the second of two labels. None: the likelier label.
         self.threshold: float | None = config.get("threshold")
 
     @classmethod
     def model_config(
         cls, records: TextRecords, labels: Sequence[str] | None = None, threshold: float | None = None
     ) -> dict[str, Any]:
-        """Entries of task.json; labels in the order of the logits, None for those of the records."""
-        found = label_names(records) if labels is None else labels
-        entries = {"model": cls.model, "num_labels": len(found), "labels": list(found)}
+        """Entries of task.json. `labels` are in the order of the logits; None takes those of the records."""
+        labels = list(label_names(records) if labels is None else labels)
+        entries = {"model": cls.model, "num_labels": len(labels), "labels": labels}
         if threshold is None:
             return entries
-        if len(found) != 2:
-            raise InputError(f"threshold: it is between two labels, and there are {len(found)}: leave it out")
+        if len(labels) != 2:
+            raise InputError(
+                f"threshold: it is between two labels, and there are {len(labels)}: leave it out"
+            )
         return {**entries, "threshold": threshold}
 
     @classmethod
@@ -248,7 +257,7 @@ class Classification(TextTask):
     def targets(self, records: TextRecords) -> np.ndarray:
         """Numbers of the labels, int32 [N]."""
         found = ((label_of(record), record.where) for record in records)
-        return np.array(label_ids(found, map(same_label, self.labels)), np.int32)
+        return np.array(label_ids(found, map(normalize_label, self.labels)), np.int32)
 
     @staticmethod
     def scores(logits: tf.Tensor) -> tf.Tensor:
@@ -256,7 +265,7 @@ class Classification(TextTask):
         return tf.nn.softmax(logits)
 
     def decide(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The place of the likeliest label, or of that on its side of the threshold, as `chosen` [B]."""
+        """`chosen` [B]: the place of the likeliest label, or of the label on its side of the threshold."""
         if self.threshold is None:
             return {"chosen": tf.argmax(scores, axis=1)}
         return {"chosen": tf.cast(scores[:, 1] >= self.threshold, tf.int64)}
@@ -283,14 +292,14 @@ class Classification(TextTask):
         return label_report(self.labels, self.targets(records), predicted, scores, format_inputs(records))
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:
-        """The label, or a list of `top_k`: this one, and the likeliest others."""
+        """The label, or with `top_k` a list that begins with it, followed by the likeliest others."""
         if top_k is not None:
             return most_likely(outputs, np.flatnonzero(outputs["labels"] == outputs["label"]))[:top_k]
         return {"label": bytes(outputs["label"]).decode(), "score": float(outputs["score"])}
 
 
 def format_inputs(records: TextRecords) -> dict[str, list[str]]:
-    """The columns by which a report shows texts."""
+    """The columns of a report that show the texts."""
     has_pairs = records[0].text_pair is not None
     names = ("where", "text", "text_pair") if has_pairs else ("where", "text")
     return {name: [getattr(record, name) for record in records] for name in names}
@@ -299,25 +308,24 @@ def format_inputs(records: TextRecords) -> dict[str, list[str]]:
 def label_scores(scores: tf.Tensor, names: Sequence[str]) -> dict[str, tf.Tensor]:
     """`labels` string and `scores` float32 [B, K].
 
-    The labels are there for each row, since a server that collects requests into batches splits outputs by
-    their rows.
+    The labels are repeated for each row: a server that batches requests splits the outputs by rows.
     """
     return {"labels": tf.repeat(tf.constant([names]), tf.shape(scores)[0], axis=0), "scores": scores}
 
 
 def most_likely(outputs: Arrays, chosen: np.ndarray) -> list[dict[str, Any]]:
-    """Labels of a text with their scores, in the order of `Prediction`; `labels` and `scores`, [K] each."""
+    """Labels of a text with their scores, in the order of `Prediction.order`."""
     labels, scores = outputs["labels"], outputs["scores"]
     order = Prediction(None, scores, chosen).order
     return [{"label": labels[number].decode(), "score": float(scores[number])} for number in order]
 
 
 def label_metrics(**functions: Metric) -> TextMetrics:
-    """A function from a task, records and predictions to metrics of their labels."""
+    """Creates a function from a task, records and predictions to metrics of their labels."""
 
     def metrics(_: Any, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         right = [label_of(record) for record in records]
-        predicted = [same_label(found.value) for found in predictions]
+        predicted = [normalize_label(found.value) for found in predictions]
         return {name: function(right, predicted) for name, function in functions.items()}
 
     return metrics

@@ -1,4 +1,4 @@
-"""Named columns of a table as records, and predictions as further columns."""
+"""Reads records from the named columns of a table, and writes predictions as further columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from albert_tf.tasks.tables import (
     ABSENT,
     NESTED,
     Table,
-    known_ending,
+    check_table_ending,
     read_table,
     spell_cell,
     table_ending,
@@ -31,11 +31,11 @@ from albert_tf.tasks.tables import (
 from albert_tf.text.files import Paths
 
 # Types of cells that are read as texts.
-_SPELLED = (str, int, float, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
+_TEXT_TYPES = (str, int, float, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
 
 
 class Columns(NamedTuple):
-    """The columns of a table that an example consists of."""
+    """Names of the columns of a table that make an example."""
 
     text: str
     text_pair: str | None = None
@@ -43,16 +43,17 @@ class Columns(NamedTuple):
     id: str | None = None  # None: the rows are counted from 0
 
 
-def own_records(
+def read_user_table(
     file: PathLike, needs_labels: bool, columns: Columns | None, has_lists: bool = False
 ) -> list[TextRecord]:
-    """Rows of a user's table as records; without `needs_labels` labels are left out.
+    """Reads the rows of a user's table as records; without `needs_labels` labels are left out.
 
-    An InputError if columns are not named, or as `read_text_records`.
+    With `has_lists` a label may be a list of several. Raises an InputError if columns are not named, and the
+    InputErrors of `read_table` and `read_text_records`.
     """
     if columns is None or (needs_labels and columns.label is None):
-        wanted = "--text and --label" if columns is None else "--label"
-        raise InputError(f"{os.fspath(file)}: the columns of the table are not known: name them by {wanted}")
+        flags = "--text and --label" if columns is None else "--label"
+        raise InputError(f"{os.fspath(file)}: the columns of the table are not known: name them by {flags}")
     columns = columns if needs_labels else columns._replace(label=None)
     if columns.label in (columns.text, columns.text_pair) and columns.label is not None:
         raise InputError(f"--label {columns.label} is the column of the texts, too: name that of the labels")
@@ -60,100 +61,98 @@ def own_records(
 
 
 def read_text_records(table: Table, columns: Columns, has_lists: bool = False) -> list[TextRecord]:
-    """The rows of a table as records; with `has_lists` a label may be a list of several.
+    """Converts the rows of a table to records; with `has_lists` a label may be a list of several.
 
-    A missing text is an empty one. An InputError if there is no such column, a cell is of another type than
-    texts, numbers, truth values and dates, or there are labels to read and no rows.
+    A missing text becomes an empty one. Raises an InputError if there is no such column, if a cell is not a
+    text, number, truth value or date, or if there are labels to read and no rows.
     """
-    named = {field: name for field, name in columns._asdict().items() if name is not None}
-    places = {field: table.number(name, field) for field, name in named.items()}
-    label_place = places.pop("label", None)
-    if label_place is not None and not table.rows:
+    names = {field: name for field, name in columns._asdict().items() if name is not None}
+    numbers = {field: table.number(name, field) for field, name in names.items()}
+    label_number = numbers.pop("label", None)
+    if label_number is not None and not table.rows:
         raise InputError(f"{table.file} has no rows, only the names of its columns: add some")
     records = []
     for count, row in enumerate(table.rows):
         where = f"{table.file}:{row.line}"
-        texts = {field: _parse_text(row.cells[place], named[field], where) for field, place in places.items()}
-        label = (
-            None
-            if label_place is None
-            else _parse_label(row.cells[label_place], named["label"], where, has_lists)
-        )
+        texts = {field: _parse_text(row.cells[n], names[field], where) for field, n in numbers.items()}
+        label = None
+        if label_number is not None:
+            label = _parse_label(row.cells[label_number], names["label"], where, has_lists) or None
         row_id = texts.get("id") or str(count)
-        records.append(
-            TextRecord(table.file, row.line, row_id, texts["text"], texts.get("text_pair"), label or None)
-        )
+        records.append(TextRecord(table.file, row.line, row_id, texts["text"], texts.get("text_pair"), label))
     return records
 
 
 def _parse_text(value: Any, column: str, where: str) -> str:
-    """A cell as text, empty if it is missing; an InputError where its type is none that is spelled."""
+    """A cell as text, empty if it is missing; an InputError if its type is not one of `_TEXT_TYPES`."""
     if value is ABSENT or is_missing(value):
         return ""
-    if isinstance(value, _SPELLED):
+    if isinstance(value, _TEXT_TYPES):
         return spell_cell(value)
     problem = f"the cell under {column!r} is of type {type(value).__name__}, not a text: {shorten(value)}"
     raise InputError(f"{where}: {problem}: write a text; several labels are of `task` multi_label")
 
 
 def _parse_label(value: Any, column: str, where: str, has_lists: bool) -> str | tuple[str, ...]:
-    """A cell of a label, or with `has_lists` of several; an InputError where one of a list is missing."""
+    """The label in a cell, or with `has_lists` several; an InputError if one in a list is missing."""
     if has_lists and isinstance(value, str) and value.lstrip().startswith("["):  # a list in CSV
         try:
-            listed = json.loads(value)
-        except (ValueError, RecursionError):  # else a label such as [draft]
+            labels = json.loads(value)
+        except (ValueError, RecursionError):  # an error only if it looks like a list: [draft] is a label
             if re.match(r"\s*\[\s*['\"]", value):
                 problem = f"{shorten(value)} under {column!r} is no list in JSON"
                 raise InputError(f'{where}: {problem}: write ["a", "b"], or a|b') from None
         else:
-            check_json(listed, f"{where}: {column!r}", is_data=True)
-            value = listed
+            check_json(labels, f"{where}: {column!r}", is_data=True)
+            value = labels
     if not has_lists or not isinstance(value, list):
-        return _parse_text(value, column, where).strip()  # else a space after one would make another
+        return _parse_text(value, column, where).strip()  # "a " and "a" are one label
     if any(map(is_missing, value)):
         raise InputError(f"{where}: null is among the labels {shorten(value)} under {column!r}: leave it out")
     return tuple(_parse_text(item, column, where) for item in value)
 
 
 def table_files(source: Paths, records: Sequence[TextRecord], form: OutputFormat) -> PredictionWriter:
-    """A table, or several as one, with columns of predictions and scores."""
+    """A function that adds columns of predictions and scores to a table, or to several as one."""
     table = read_table(source)
-    return extended_table(table, table_ending(table.file), form)
+    return table_prediction_writer(table, table_ending(table.file), form)
 
 
-def extended_table(table: Table, ending: str, form: OutputFormat) -> PredictionWriter:
-    """A table with columns of predictions; several labels are a list, or joined where cells are texts.
+def table_prediction_writer(table: Table, ending: str, form: OutputFormat) -> PredictionWriter:
+    """A function that adds columns of predictions to a table.
 
-    There, too, a list stays one if a label would be taken for several, and if it is of objects, such as
-    entities.
+    Several labels become a list in JSON lines and Parquet, and one text with separators elsewhere. A list
+    stays a list everywhere if a label holds the separator, and if it is of objects, such as entities.
     """
-    ending = known_ending(form.file) if form.file else ending
+    ending = check_table_ending(form.file) if form.file else ending
     columns = form.columns(table.columns, table.file)
-    table_text(table.extended(dict.fromkeys(columns, [""] * len(table.rows))), ending)  # or an error now
+    # Errors of the output are raised now, not after the prediction.
+    table_text(table.add_columns(dict.fromkeys(columns, [""] * len(table.rows))), ending)
 
-    def cell(value: Any) -> Any:
+    def to_cell(value: Any) -> Any:
         if isinstance(value, str | int | list):
             return value
         if isinstance(value, np.floating):
             return shortest(value)
-        cells = [cell(item) for item in value]
-        is_list = ending in NESTED or any(SEPARATOR in str(x) or str(x).startswith("[") for x in cells)
-        return cells if is_list else SEPARATOR.join(map(str, cells))
+        items = [to_cell(item) for item in value]
+        is_list = ending in NESTED or any(SEPARATOR in str(x) or str(x).startswith("[") for x in items)
+        return items if is_list else SEPARATOR.join(map(str, items))
 
-    def cells(found: Any) -> list[Any]:
-        value, score = found.value, found.score
+    def to_cells(prediction: Any) -> list[Any]:
+        value, score = prediction.value, prediction.score
         if form.top_k is not None:
-            places = found.order[: form.top_k]
-            value, score = tuple(form.labels[place] for place in places), found.scores[places]
-        return [*map(cell, (value, score)), *(map(cell, found.scores) if form.probabilities else ())]
+            best = prediction.order[: form.top_k]
+            value, score = tuple(form.labels[n] for n in best), prediction.scores[best]
+        probabilities = prediction.scores if form.probabilities else ()
+        return [to_cell(item) for item in (value, score, *probabilities)]
 
     def files(predictions: Sequence[Any]) -> dict[str, Content]:
-        added = list(zip(*map(cells, predictions), strict=True)) or [()] * len(columns)
-        extended = table.extended(dict(zip(columns, added, strict=True)))
-        return {Path(table.file).name: table_text(extended, ending)}
+        values = list(zip(*map(to_cells, predictions), strict=True)) or [()] * len(columns)
+        with_predictions = table.add_columns(dict(zip(columns, values, strict=True)))
+        return {Path(table.file).name: table_text(with_predictions, ending)}
 
     return files
 
 
-TABLE = DataFormat(own_records, table_files)
-TABLE_OF_LISTS = DataFormat(functools.partial(own_records, has_lists=True), table_files)
+TABLE = DataFormat(read_user_table, table_files)
+TABLE_OF_LISTS = DataFormat(functools.partial(read_user_table, has_lists=True), table_files)

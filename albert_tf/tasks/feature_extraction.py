@@ -1,4 +1,4 @@
-"""Feature extraction: a text to its embedding, for search and clustering."""
+"""Feature extraction: embeddings of texts, for search and clustering."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from albert_tf.models.heads import mean_state
 from albert_tf.tasks.classification import TextTask
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import Records
-from albert_tf.tasks.serving import TEXT_EXAMPLE, Served
+from albert_tf.tasks.serving import TEXT_EXAMPLE, ServingModel
 from albert_tf.tasks.task import Arrays, Task
 
 # Outputs of the signature, by the pooling.
@@ -25,7 +25,7 @@ class FeatureExtraction(Task):
 
     Args:
       hidden_size: the length of an embedding, H.
-      pooling: "mean", of the last states of all tokens, or "first", that of the first token.
+      pooling: "mean" of the last hidden states of all tokens, or "first", the state of the first token.
       normalize: True for embeddings of length 1.
     """
 
@@ -40,33 +40,33 @@ class FeatureExtraction(Task):
         check_type("normalize", "bool", normalize)
         self.hidden_size, self.pooling, self.normalize = hidden_size, pooling, normalize
 
-    def answer(self, served: Served, text: tf.Tensor) -> Tensors:
-        """Embeddings of texts, string [B], float32 [B, H] each, that are not normalised.
+    def answer(self, served: ServingModel, text: tf.Tensor) -> Tensors:
+        """Embeddings of texts, string [B], without normalisation.
 
-        They are `embedding`, the mean of the last states of all tokens, `[CLS]` and `[SEP]` included, and
-        `first_token`, the last state of the first one. Texts are cut at the model's longest input.
+        Returns `embedding`, the mean of the last hidden states of all tokens, with `[CLS]` and `[SEP]`, and
+        `first_token`, the state of the first one: float32 [B, H] each. Long texts are cut to `seq_length`.
         """
-        inputs = served.inputs(text)
-        sequence = tf.cast(served.encoded(inputs)["sequence_output"], tf.float32)  # [B, S, H]
+        inputs = served.model_inputs(text)
+        sequence = tf.cast(served.encode(inputs)["sequence_output"], tf.float32)  # [B, S, H]
         return {
             _OUTPUTS[MEAN]: mean_state(sequence, inputs[INPUT_MASK]),  # [B, H]
             _OUTPUTS[FIRST]: sequence[:, 0],  # [B, H]
         }
 
     def parse_input(self, value: Any, where: str) -> TextRecord:
-        """A text."""
+        """Checks a text."""
         return TextTask.parse_input(value, where)
 
     def check(self, records: Records) -> None:
-        """All are single texts."""
+        """Raises an InputError unless all records are single texts."""
         for record in records:
             if record.text_pair is not None:
                 raise InputError(f"{record.file} is a pair of texts: an embedding is of one text")
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> np.ndarray:
         """The embedding, float32 [H]."""
-        found = outputs[_OUTPUTS[self.pooling]]
-        return found / np.linalg.norm(found) if self.normalize else found
+        embedding = outputs[_OUTPUTS[self.pooling]]
+        return embedding / np.linalg.norm(embedding) if self.normalize else embedding
 
     def collect(self, answers: list[np.ndarray]) -> np.ndarray:
         """The embeddings of all texts, float32 [n, H]."""

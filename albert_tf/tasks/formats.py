@@ -1,4 +1,4 @@
-"""Formats of data: how records are read, and how predictions for them are written."""
+"""Formats of data: functions that read records and write predictions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from albert_tf.errors import InputError, exists_already
-from albert_tf.io import PathLike, check_place, naming_path, new_directory, whole_file
+from albert_tf.errors import InputError, already_exists_error
+from albert_tf.io import PathLike, atomic_file, check_place, new_local_folder, reraise_with_path
 from albert_tf.tasks.tables import table_ending
 from albert_tf.text.files import Paths, distinct_paths
 
 Records = Sequence[Any]
 
-# From the predictions, one a record, to the texts of files, or bytes of Parquet, by their names.
+# From the predictions, one for each record, to the contents of files by their names.
 Content = str | bytes
 PredictionWriter = Callable[[Sequence[Any]], Mapping[str, Content]]
 
@@ -26,23 +26,23 @@ TRAIN, DEV, TEST = "train", "dev", "test"  # sets in a folder
 
 
 class OutputFormat(NamedTuple):
-    """The form in which predictions are written."""
+    """The format of the output of predictions."""
 
-    file: str | None = None  # whose name's ending decides the format; None: the format of the input
-    is_file: bool = False  # True if all is to be one file, False if it is a folder of them
+    file: str | None = None  # the ending of this name decides the format; None: the format of the input
+    is_file: bool = False  # True if the output is one file, False if it is a folder of files
     prediction: str | None = None  # name of the column of predictions; None: "prediction"
     score: str | None = None  # name of the column of scores; None: "score"
     probabilities: bool = False  # True for a column of probabilities for each label
-    top_k: int | None = None  # likeliest labels instead of the prediction, and their probabilities
-    labels: Sequence[str] = ()  # of the run, where it has any
+    top_k: int | None = None  # number of likeliest labels to write instead of one, with their probabilities
+    labels: Sequence[str] = ()  # labels of the run, if it has any
 
     @property
     def ending(self) -> str | None:
-        """That of the file's name; None where the input's format is kept."""
+        """The ending of the file's name; None if the output has the format of the input."""
         return None if self.file is None else table_ending(self.file)
 
     def columns(self, taken: Collection[str], file: str) -> tuple[str, ...]:
-        """The names of the columns to add; an InputError where there is such a column already."""
+        """The names of the columns to add; an InputError if the file has one of them (`taken`)."""
         names = [self.prediction or "prediction", self.score or "score"]
         if self.probabilities:
             names += [f"probability_{label}" for label in self.labels]
@@ -54,32 +54,32 @@ class OutputFormat(NamedTuple):
         return tuple(names)
 
     def check_no_columns(self, what: str) -> None:
-        """Refuses names of columns, and what further ones are for, where files have none."""
+        """Raises an InputError if settings for columns are set, since the files have no columns for them."""
         if self.prediction or self.score:
             raise InputError(f"`prediction_column` and `score_column`: {what} has no names of columns")
         if self.probabilities or self.top_k:
             raise InputError(f"`probabilities` and `top_k`: {what} has no columns for them")
 
     def check_folder(self, what: str) -> None:
-        """Refuses a single file for what several are written of."""
+        """Raises an InputError if the output is one file, since there are several files to write."""
         if self.is_file:
             raise InputError(f"the predictions for {what} are several files: name a folder by `output`")
 
 
 @dataclasses.dataclass(frozen=True)
 class DataFormat:
-    """Format of the data of a task."""
+    """The format of the data of a task."""
 
-    # From a file (of RACE: a folder), whether labels are needed, and the columns of a user's own table. It
-    # raises FileNotFoundError, and InputErrors that name file and line.
+    # Arguments: a file (for RACE a folder), whether labels are needed, and the columns of a user's table. It
+    # raises a FileNotFoundError, and InputErrors that name file and line.
     read_file: Callable[[PathLike, bool, Any], Records]
-    # From the files that are predicted for (of folders, one), their records and the form of the output. It is
-    # called before anything is predicted, and refuses what could not be written afterwards.
+    # Arguments: the input files (or one folder), their records and the format of the output. It is called
+    # before the prediction, and raises an InputError if the output could not be written afterwards.
     files: Callable[[Any, Records, OutputFormat], PredictionWriter]
-    read_set: Callable[[str, str], Records] | None = None  # of a folder and a name, if the data is a folder
-    dev: tuple[str, ...] = (DEV,)  # sets to evaluate on, the first of which is always there
-    test: tuple[str, ...] = (TEST,)  # those to predict for
-    is_set: Callable[[str], bool] = lambda folder: False  # True of a folder that is a set by itself
+    read_set: Callable[[str, str], Records] | None = None  # arguments: folder and name; None: data is a file
+    dev: tuple[str, ...] = (DEV,)  # names of the sets to evaluate on; the first one must exist
+    test: tuple[str, ...] = (TEST,)  # names of the sets to predict for
+    is_set: Callable[[str], bool] = lambda folder: False  # True if a folder is one set
 
     @property
     def is_folder(self) -> bool:
@@ -87,36 +87,38 @@ class DataFormat:
         return self.read_set is not None
 
     def read(self, files: Paths, needs_labels: bool, columns: Any = None) -> Records:
-        """The records of one or several files or globs, in their order; arguments are those of `read_file`.
+        """The records of one or several files or globs, in their order.
 
-        An InputError if a file is given twice.
+        See `read_file` for the other arguments. Raises an InputError if a file is named twice.
         """
-        each = [self.read_file(file, needs_labels, columns) for file in distinct_paths(files)]
-        return [record for records in each for record in records]
+        records: list[Any] = []
+        for file in distinct_paths(files):
+            records += self.read_file(file, needs_labels, columns)
+        return records
 
     def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
-        """The records of sets in a folder by name; of the names but the first, of those that are there.
+        """Reads sets of a folder by their names; sets other than the first one may be missing.
 
-        A FileNotFoundError if the first set is not there, an InputError if there are no names.
+        Raises a FileNotFoundError if the first set is missing, an InputError if there are no names.
         """
         assert self.read_set is not None
-        folder, found = os.fspath(folder), {}
+        folder, sets = os.fspath(folder), {}
         if not names:
             raise InputError(f"{folder}: the task has no set with labels, only one to predict for")
         for name in names:
             try:
-                found[name] = self.read_set(folder, name)
+                sets[name] = self.read_set(folder, name)
             except FileNotFoundError:
-                if not found:
+                if not sets:
                     raise
-        return found
+        return sets
 
 
-SAME_AS_INPUT = OutputFormat()  # a folder, with the formats of what is predicted for
+SAME_AS_INPUT = OutputFormat()  # a folder of files in the format of the input
 
 
 def shortest(value: Any) -> float:
-    """A float32 number as the float with the fewest digits that is written for it.
+    """The float with the fewest digits that is the same number in float32.
 
     >>> shortest(np.float32(0.1))
     0.1
@@ -125,29 +127,29 @@ def shortest(value: Any) -> float:
 
 
 def output_format(output: PathLike | BinaryIO, **further: Any) -> OutputFormat:
-    """The form of an output, with further fields of `OutputFormat`.
+    """The format of an output, a path or a stream; `further` are further fields of `OutputFormat`.
 
-    An OSError if nothing can be written there, or the folder is not empty.
+    Raises an OSError if the output cannot be written, or the folder is not empty.
     """
     if not isinstance(output, str | os.PathLike):  # a stream
         return OutputFormat(None, True, **further)
     output = Path(output)
-    # A file's name has an ending other than a number, which v1.0 has.
+    # The ending of a file's name is not a number: v1.0 is a folder.
     is_file = bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
     if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
-        raise exists_already(output)
+        raise already_exists_error(output)
     check_place(output, is_folder=not is_file)
     return OutputFormat(str(output) if is_file else None, is_file, **further)
 
 
 def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content]) -> list[Path]:
-    """Writes files of predictions by their places in the output, all of them or none; returns their paths.
+    """Writes files of predictions by their names, all of them or none; returns their paths.
 
-    They are compressed where the name ends in .gz. The output is as `predict` takes it.
+    The output is a file, a folder or a stream. A file whose name ends in .gz is compressed.
     """
     if not isinstance(output, str | os.PathLike):
         stream = Path(str(getattr(output, "name", "output")))
-        with naming_path(stream, stream):
+        with reraise_with_path(stream, stream):
             output.write(b"".join(map(encode_content, files.values())))
         return []
     output = Path(output)
@@ -155,20 +157,20 @@ def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content])
         (text,) = files.values()
         _write(output, text)
         return [output]
-    with new_directory(output) as folder:
+    with new_local_folder(output) as folder:
         for name, text in files.items():
             _write(folder / name, text)
     return [output / name for name in files]
 
 
 def encode_content(content: Content) -> bytes:
-    """The bytes of a file."""
+    """The content of a file as bytes."""
     return content.encode() if isinstance(content, str) else content
 
 
 def _write(path: Path, text: Content) -> None:
     content = encode_content(text)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         # Without the time of day, so that the same predictions are the same bytes.
         temporary.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)

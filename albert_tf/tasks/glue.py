@@ -1,4 +1,4 @@
-"""The GLUE tasks and the diagnostic set AX: their original files, and the files that the server takes."""
+"""Reads the original files of the GLUE tasks and of the diagnostic set AX; writes files for GLUE's server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.io import PathLike, whole_file
+from albert_tf.io import PathLike, atomic_file
 from albert_tf.tasks.columns import Columns, read_text_records
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import DEV, TEST, TRAIN, DataFormat, OutputFormat, PredictionWriter, Records
@@ -26,12 +26,12 @@ _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
 class GlueTask:
     """Names and columns of the files of a task."""
 
-    name: str  # GLUE's, that of the folder
-    columns: Columns  # test files lack that of the label
+    name: str  # GLUE's name of the task and of its folder
+    columns: Columns  # test files lack the column of labels
     labels: tuple[str, ...] | None  # words in the order of the logits; None for scores of regression
     files: Mapping[str, str] = dataclasses.field(default_factory=lambda: _THREE)  # of each split
-    headless: tuple[str, ...] | None = None  # names of the columns in files that do not name them
-    broken_lines: bool = False  # True if line breaks in cells cut rows in two
+    column_names: tuple[str, ...] | None = None  # names of the columns, if the files have no header
+    broken_lines: bool = False  # True if cells may hold line breaks
 
 
 _MNLI = TRAIN, "dev_matched", "dev_mismatched", "test_matched", "test_mismatched"
@@ -43,7 +43,7 @@ _THREE_WAY = ("contradiction", "entailment", "neutral")
 
 # Source: the files of gluebenchmark.com; the order of the labels is google-research/albert's.
 GLUE: dict[str, GlueTask] = {
-    "cola": GlueTask("CoLA", _SINGLE, _BINARY, headless=("source", "label", "author's mark", "sentence")),
+    "cola": GlueTask("CoLA", _SINGLE, _BINARY, column_names=("source", "label", "author's mark", "sentence")),
     "sst-2": GlueTask("SST-2", _SINGLE, _BINARY),
     "mrpc": GlueTask("MRPC", Columns("#1 String", "#2 String", "Quality", "index"), _BINARY),
     "sts-b": GlueTask("STS-B", _PAIR._replace(label="score"), None),
@@ -61,7 +61,7 @@ GLUE: dict[str, GlueTask] = {
 
 GLUE_HEADER = "index\tprediction"  # of the server's files
 
-# Rows of the server's files. Source: the test sets of gluebenchmark.com.
+# Number of rows of each of the server's files. Source: the test sets of gluebenchmark.com.
 GLUE_ROWS = {
     "CoLA.tsv": 1063,
     "SST-2.tsv": 1821,
@@ -76,15 +76,15 @@ GLUE_ROWS = {
     "AX.tsv": 1104,
 }
 
-# MRPC as Microsoft gives it out: the development set is in the training file, and this lists its pairs.
+# In Microsoft's files of MRPC the development set is part of the training file. This file lists its pairs.
 _MSR_DEV_IDS = "dev_ids.tsv"
 _MSR_PAIR = ("#1 ID", "#2 ID")
 
 
 def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[TextRecord]:
-    """One of the sets of a task, a key of GLUE. Only test sets have no labels.
+    """Reads one of the sets of a task, a key of GLUE. Only test sets have no labels.
 
-    A FileNotFoundError if its file is not there, an InputError if there is no such set.
+    Raises a FileNotFoundError if the file is missing, an InputError if the task has no such set.
     """
     glue = GLUE[task]
     if split not in glue.files:
@@ -93,21 +93,21 @@ def read_glue_split(task: str, folder: str | os.PathLike, split: str) -> list[Te
     needs_labels = not split.startswith(TEST)
     msr_file = f"{os.fspath(folder)}/msr_paraphrase_{TEST if split == TEST else TRAIN}.txt"
     if task == "mrpc" and not tf.io.gfile.exists(file) and tf.io.gfile.exists(msr_file):
-        return _records(glue, _msr_part(msr_file, split), needs_labels)
+        return _to_records(glue, _read_msr_split(msr_file, split), needs_labels)
     return read_glue_file(task, file, needs_labels)
 
 
 def read_glue_file(task: str, file: str | os.PathLike, needs_labels: bool) -> list[TextRecord]:
-    """A file of a task, whatever it is called, with labels as a training set or without as a test set."""
+    """Reads a file of a task, whatever its name; with `needs_labels` like a training set, else a test set."""
     glue, file = GLUE[task], os.fspath(file)
-    columns = glue.headless
+    columns = glue.column_names
     if columns and not needs_labels and len(read_lines(file)[0].split("\t")) != len(columns):
-        columns = None  # test sets name their own
-    return _records(glue, read_tsv(file, columns, glue.broken_lines), needs_labels)
+        columns = None  # this test set has a header
+    return _to_records(glue, read_tsv(file, columns, glue.broken_lines), needs_labels)
 
 
-def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecord]:
-    """The rows of a file of the task."""
+def _to_records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecord]:
+    """Converts the rows of a file of the task to records."""
     columns = glue.columns
     if not needs_labels and columns.label not in table.columns:
         columns = columns._replace(label=None)
@@ -116,8 +116,8 @@ def _records(glue: GlueTask, table: Table, needs_labels: bool) -> list[TextRecor
     return read_text_records(table, columns)
 
 
-def _msr_part(file: str, split: str) -> Table:
-    """The rows of one of Microsoft's two files that belong to a set."""
+def _read_msr_split(file: str, split: str) -> Table:
+    """Reads the rows of a set from one of Microsoft's two files."""
     table = read_tsv(file)
     if split == TEST:
         return table
@@ -131,7 +131,7 @@ def _msr_part(file: str, split: str) -> Table:
 
 
 def glue_format(name: str) -> DataFormat:
-    """The files of a task, a key of GLUE, and the server's files of predictions."""
+    """The format of the data of a task, a key of GLUE; predictions are files for GLUE's server."""
     dev, test = (tuple(split for split in GLUE[name].files if split.startswith(x)) for x in (DEV, TEST))
 
     def files(source: PathLike, records: Records, form: OutputFormat) -> PredictionWriter:
@@ -143,37 +143,37 @@ def glue_format(name: str) -> DataFormat:
             file = "MNLI-mm.tsv" if "mismatched" in Path(source).name else "MNLI-m.tsv"
         return lambda predictions: {file: submission_text(records, predictions)}
 
-    def read(file: PathLike, needs_labels: bool, _: Any) -> Records:
+    def read_file(file: PathLike, needs_labels: bool, _: Any) -> Records:
         return read_glue_file(name, file, needs_labels)
 
-    return DataFormat(read, files, functools.partial(read_glue_split, name), dev, test)
+    return DataFormat(read_file, files, functools.partial(read_glue_split, name), dev, test)
 
 
 def submission_text(records: Sequence[TextRecord], predictions: Sequence[Any]) -> str:
-    """The lines of a file, one a record of the test set in their order, with the index that its file has.
+    """The text of a submission file: a line for each record of the test set, with the record's index.
 
-    Scores stay between 0 and 5, beyond which the server refuses them.
+    Scores are clipped to 0 to 5, since the server refuses others.
     """
     lines = [GLUE_HEADER]
-    for record, found in zip(records, predictions, strict=True):
-        value = found.value
+    for record, prediction in zip(records, predictions, strict=True):
+        value = prediction.value
         label = value if isinstance(value, str) else f"{min(max(float(value), 0.0), 5.0):.3f}"
         lines.append(f"{record.id}\t{label}")
     return "\n".join(lines) + "\n"
 
 
 def write_submission(path: PathLike, files: Mapping[str, str]) -> None:
-    """Writes the zip file that the server takes, whole or not at all; an existing one is replaced.
+    """Writes the zip file for GLUE's server, whole or not at all; it replaces an existing file.
 
-    An InputError names a file that is missing, is none of the server's, or has another number of rows.
+    Raises an InputError for a file that is missing, unknown, or has a wrong number of rows.
     """
     path = Path(path)
     for name in {**GLUE_ROWS, **files}:
         rows = files.get(name, "").count("\n") - 1
         if rows != GLUE_ROWS.get(name) or not files[name].startswith(f"{GLUE_HEADER}\n"):
-            wanted = f"the server wants {GLUE_ROWS.get(name, 'no such file')}: predict for whole test sets"
-            raise InputError(f"{path}: {name} has {max(rows, 0)} rows below {GLUE_HEADER!r}, and {wanted}")
+            remedy = f"the server wants {GLUE_ROWS.get(name, 'no such file')}: predict for whole test sets"
+            raise InputError(f"{path}: {name} has {max(rows, 0)} rows below {GLUE_HEADER!r}, and {remedy}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+    with atomic_file(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in GLUE_ROWS:
             archive.writestr(name, files[name])

@@ -1,4 +1,4 @@
-"""Losses of labelled examples, as sums and weights."""
+"""Losses of fine-tuning, as sums over a batch with the sum of the weights."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from albert_tf.constants import (
 )
 from albert_tf.models.loss_sums import LossSum, classification_loss_sum, cross_entropy
 
-# The sum of the model's outputs, the batch and the weights.
+# Arguments: the model's outputs, the batch, and the weights of the labels.
 LossTerm = Callable[[Tensors, Tensors, tf.Tensor], LossSum]
 
 
 class LossSpec(NamedTuple):
     """One term of a loss.
 
-    Labels in a batch are [...] of a mask [..., S], or [..., C, S] of multiple choice, or [..., S] of tokens.
-    An axis of microbatches may be in front.
+    For a mask [..., S], or [..., C, S] in multiple choice, the labels are [...], or [..., S] if tokens have
+    labels. There may be an axis of microbatches in front.
     """
 
     term: LossTerm
-    labels: str  # their name in a batch
+    labels: str  # name of the labels in a batch
     has_sets: bool = False  # True if the labels have one more axis, the classes
 
     def weights(self, batch: Tensors) -> tf.Tensor:
-        """1 for a label, or the weight of its row, 0 for none; float32 [...].
+        """The weight of each label, float32 [...]: the weight of its row, 1 if the batch has no weights.
 
-        None is an integer below 0, or where no token is.
+        It is 0 for a missing label: an integer label below 0, or a row or position without tokens.
         """
         labels, mask = batch[self.labels], batch[INPUT_MASK]
         if self.has_sets:
@@ -57,26 +57,26 @@ def label_loss_sum(
 ) -> LossSum:
     """Softmax cross-entropy of `logits` [B, C] or [B, S, C].
 
-    Each loss is multiplied by the weight of its label, of [C], which the weight of the term does not tell: as
-    in Keras, the mean is over examples. With smoothing so much of a label is spread evenly over all C.
+    `class_weights` [C] multiply the losses, but not the weights: as in Keras, the mean is over examples.
+    Label smoothing spreads the share `smoothing` of each label evenly over all C labels.
     """
 
-    def losses_of(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    def compute_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         losses = cross_entropy(logits, labels)
         if smoothing:
-            evenly = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=-1)
-            losses = (1 - smoothing) * losses + smoothing * evenly
+            uniform_losses = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=-1)
+            losses = (1 - smoothing) * losses + smoothing * uniform_losses
         return losses if class_weights is None else losses * tf.gather(class_weights, labels)
 
-    return classification_loss_sum(outputs["logits"], batch[LABELS], weights, losses_of)
+    return classification_loss_sum(outputs["logits"], batch[LABELS], weights, compute_losses)
 
 
 def multi_label_loss_sum(
     outputs: Tensors, batch: Tensors, weights: tf.Tensor, class_weights: Sequence[float] | None = None
 ) -> LossSum:
-    """Sigmoid cross-entropy of `logits` [B, K], the mean over the labels; correct where all are.
+    """Sigmoid cross-entropy of `logits` [B, K], the mean over the labels; correct if all labels are.
 
-    The weights, [K], are those of texts that have a label, against 1 of those that have it not.
+    `class_weights` [K] are the weights of texts that have the label; texts without it have weight 1.
     """
     logits, labels = outputs["logits"], tf.cast(batch[LABELS], tf.float32)
     if class_weights is None:
@@ -85,29 +85,29 @@ def multi_label_loss_sum(
         losses = tf.nn.weighted_cross_entropy_with_logits(labels, logits, tf.constant(class_weights))
     losses = tf.reduce_mean(losses, axis=-1)  # [B]
     hits = tf.reduce_all((logits > 0) == (labels > 0), axis=-1)
-    return _term(losses, hits, weights)
+    return _sum_losses(losses, hits, weights)
 
 
 def score_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
-    """Squared error of `logits` [B, 1]. Nothing is right or wrong: `correct` is not a number."""
+    """Squared error of `logits` [B, 1]; `correct` is NaN, since a score is not right or wrong."""
     errors = outputs["logits"][:, 0] - tf.where(weights > 0, batch[LABELS], 0.0)
-    return _term(tf.square(errors), None, weights)
+    return _sum_losses(tf.square(errors), None, weights)
 
 
 def exits_loss_sum(term: LossTerm, outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
     """The mean of a term over the layers of `exit_logits` [B, L, …], weighted by their numbers from 1.
 
-    What is correct is by the last layer.
+    `correct` counts the answers of the last layer.
     Source: Zhou et al. 2020, eq. 5.
     """
     layers = tf.unstack(outputs["exit_logits"], axis=1)
     terms = [term({"logits": logits}, batch, weights) for logits in layers]
-    loss = tf.add_n([layer * found.loss for layer, found in enumerate(terms, start=1)])
+    loss = tf.add_n([layer * loss_sum.loss for layer, loss_sum in enumerate(terms, start=1)])
     return terms[-1]._replace(loss=loss / sum(range(len(layers) + 1)))
 
 
 def span_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
-    """Mean of the cross-entropies of start and end; correct where both are.
+    """The mean of the cross-entropies of start and end; correct if both are.
 
     Source: google-research/albert, run_squad_v1.py and run_squad_v2.py.
     """
@@ -116,21 +116,21 @@ def span_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossS
         logits, labels = outputs[name], tf.where(weights > 0, batch[positions], 0)
         losses.append(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
         hits.append(tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels)
-    return _term(tf.add_n(losses) / 2, hits[0] & hits[1], weights)
+    return _sum_losses(tf.add_n(losses) / 2, hits[0] & hits[1], weights)
 
 
 def answer_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
     """Half of the sigmoid cross-entropy of `no_answer_logits` [B].
 
-    Source: google-research/albert, run_squad_v2.py, which halves it to be of the size of the span's.
+    Source: google-research/albert, run_squad_v2.py, which takes half so that it is as large as a span's.
     """
     logits, labels = outputs["no_answer_logits"], tf.cast(batch[IS_IMPOSSIBLE], tf.float32)
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-    return _term(losses / 2, (logits > 0) == (labels > 0), weights)
+    return _sum_losses(losses / 2, (logits > 0) == (labels > 0), weights)
 
 
-def _term(losses: tf.Tensor, hits: tf.Tensor | None, weights: tf.Tensor) -> LossSum:
-    """Sums of losses and hits, [B] each."""
+def _sum_losses(losses: tf.Tensor, hits: tf.Tensor | None, weights: tf.Tensor) -> LossSum:
+    """The weighted sums of losses and of correct answers, [B] each; without `hits`, `correct` is NaN."""
     return LossSum(
         loss=tf.reduce_sum(weights * losses),
         correct=tf.constant(np.nan) if hits is None else tf.reduce_sum(tf.where(hits, weights, 0)),

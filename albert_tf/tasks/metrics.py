@@ -1,4 +1,4 @@
-"""The official metrics of tasks, and curves of scores."""
+"""The official metrics of tasks, calibration, and precision-recall curves."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _PART, _LABEL, _DASH = rf"(?P<part>[{''.join(_PARTS)}])", "(?P<label>.+)", r"(?:
 
 
 class TagScheme(NamedTuple):
-    """How tags tell which words are an entity; "O" is none, and cases of letters are alike."""
+    """A scheme by which tags mark entities. "O" marks no entity; case does not matter."""
 
     name: str
-    tag: re.Pattern[str] | None = None  # of a part of an entity
-    other: str = "S"  # part that any other tag is, of an entity of its own name
+    tag: re.Pattern[str] | None = None  # pattern of tags with a part and a label
+    other: str = "S"  # part of all other tags; the tag itself is the label
 
     def read_tag(self, tag: str) -> str:
-        """The tag in IOBES: O, or B-, I-, E- or S- and the label, of which "_" is none."""
+        """The tag in IOBES: O, or B-, I-, E- or S- and the label; an empty label becomes "_"."""
         if tag.upper() == "O":
             return "O"
-        found = self.tag and self.tag.fullmatch(tag)
-        if not found:
+        match = self.tag and self.tag.fullmatch(tag)
+        if not match:
             return f"{self.other}-{tag}"
-        return f"{_PARTS[found['part'].upper()]}-{found['label'] or '_'}"
+        return f"{_PARTS[match['part'].upper()]}-{match['label'] or '_'}"
 
 
 def _tag_scheme(name: str, expression: str) -> TagScheme:
@@ -52,9 +52,9 @@ SINGLE_WORDS = TagScheme("none")
 
 
 def find_scheme(tags: Iterable[str]) -> TagScheme:
-    """The scheme of all tags that there are; SINGLE_WORDS where there is none, as of parts of speech.
+    """The scheme of a set of tags; SINGLE_WORDS if they mark no entities, such as parts of speech.
 
-    Parts are those of a scheme if they are of most of the tags, and B or I is among them.
+    Tags have a scheme if most of them have its pattern, and B or I is among their parts.
 
     >>> find_scheme(["O", "b_per", "i_per"]).name
     'parts before types (B-PER, I-PER)'
@@ -63,10 +63,10 @@ def find_scheme(tags: Iterable[str]) -> TagScheme:
     names = {tag for tag in tags if tag.upper() != "O"}
     for least, scheme in itertools.product([len(names), len(names) // 2 + 1], (BARE, PREFIXES, SUFFIXES)):
         assert scheme.tag is not None
-        found = "".join(match["part"] for name in names if (match := scheme.tag.fullmatch(name)))
-        has_begin = not {*"BI"}.isdisjoint(found.upper())
-        has_singles = scheme != BARE and len(found) == len(names) and found.isupper()  # S-PER alone
-        if len(found) >= least and (has_begin or has_singles):
+        parts = "".join(match["part"] for name in names if (match := scheme.tag.fullmatch(name)))
+        has_begin = not {*"BI"}.isdisjoint(parts.upper())
+        has_singles = scheme != BARE and len(parts) == len(names) and parts.isupper()  # S-PER alone
+        if len(parts) >= least and (has_begin or has_singles):
             return scheme
     return SINGLE_WORDS if names == tags else RUNS
 
@@ -79,9 +79,9 @@ def accuracy(right: LabelSequence, predicted: LabelSequence) -> float:
 
 
 def f1(right: LabelSequence, predicted: LabelSequence, label: str | int | None = None) -> float:
-    """The harmonic mean of precision and recall of one label; 0 where it is never right.
+    """The harmonic mean of precision and recall of one label; 0 if it is never right.
 
-    Without a label it is the mean over all that there are, however rare each is.
+    Without `label` it is the unweighted mean over all labels (macro F1).
     """
     from sklearn.metrics import f1_score
 
@@ -90,16 +90,16 @@ def f1(right: LabelSequence, predicted: LabelSequence, label: str | int | None =
 
 
 def matthews_correlation(right: LabelSequence, predicted: LabelSequence) -> float:
-    """Matthews' correlation coefficient, from -1 to 1; 0 where all labels are the same."""
+    """Matthews' correlation coefficient, from -1 to 1; 0 if all labels are the same."""
     from sklearn.metrics import matthews_corrcoef
 
-    with warnings.catch_warnings():  # of a single label, for which there is the 0
+    with warnings.catch_warnings():  # scikit-learn warns of a single label
         warnings.simplefilter("ignore", UserWarning)
         return float(matthews_corrcoef(right, predicted))
 
 
 def correlations(right: Numbers, predicted: Numbers) -> dict[str, float]:
-    """`pearson`, and `spearman` of ranks, from -1 to 1; 0 where all numbers are the same, as Matthews'."""
+    """`pearson`, and `spearman` of ranks, from -1 to 1; both are 0 if all numbers are the same."""
     from scipy.stats import pearsonr, spearmanr
 
     if len(set(right)) == 1 or len(set(predicted)) == 1:
@@ -114,7 +114,7 @@ def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
     from sklearn.preprocessing import MultiLabelBinarizer
 
     binarizer = MultiLabelBinarizer().fit([*right, *predicted])
-    if not len(binarizer.classes_):  # nothing to find, and nothing found
+    if not len(binarizer.classes_):  # no text has a label, and none is predicted
         return {"micro_f1": 1.0, "macro_f1": 1.0, "accuracy": 1.0}
     both = binarizer.transform(right), binarizer.transform(predicted)
     return {
@@ -125,10 +125,9 @@ def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
 
 
 def entity_scores(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, float]:
-    """`precision`, `recall` and `f1` of entities, which count where their words and their type are right.
+    """`precision`, `recall` and `f1` of entities; an entity is correct if its words and its label are.
 
-    Where no word is right to have an entity, f1 and recall are NaN, and so is precision where none is
-    predicted.
+    If there are no annotated entities, `f1` and `recall` are NaN, and so is `precision` if none is predicted.
     """
     counts = sum(entity_counts(right, predicted, scheme).values(), np.zeros(3, np.int64))
     precision, recall, score = precision_recall_f1(counts)
@@ -140,27 +139,27 @@ def entity_scores(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, 
 
 
 def entity_counts(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, np.ndarray]:
-    """By label, in order, the numbers of entities that are found, predicted, and right, int [3]."""
+    """By label, sorted: the numbers of entities that are correct, predicted and annotated, int [3]."""
     counts: dict[str, np.ndarray] = collections.defaultdict(lambda: np.zeros(3, np.int64))
     for sentence in zip(right, predicted, strict=True):
-        of_right, of_predicted = (set(entity_spans(tags, scheme)) for tags in sentence)
-        for column, spans in enumerate((of_right & of_predicted, of_predicted, of_right)):
+        right_spans, predicted_spans = (set(entity_spans(tags, scheme)) for tags in sentence)
+        for column, spans in enumerate((right_spans & predicted_spans, predicted_spans, right_spans)):
             for label, *_ in spans:
                 counts[label][column] += 1
     return dict(sorted(counts.items()))
 
 
 def precision_recall_f1(counts: np.ndarray) -> np.ndarray:
-    """Precision, recall and F1 of counts as of `entity_counts`, [..., 3] both; 0 where there is nothing."""
-    found, predicted, right = np.moveaxis(counts, -1, 0)
-    parts, wholes = (found, found, 2 * found), (predicted, right, predicted + right)
+    """Precision, recall and F1, [..., 3], of counts [..., 3] in the order of `entity_counts`; 0 for 0 / 0."""
+    correct, predicted, right = np.moveaxis(counts, -1, 0)
+    parts, wholes = (correct, correct, 2 * correct), (predicted, right, predicted + right)
     return np.stack([part / np.maximum(whole, 1) for part, whole in zip(parts, wholes, strict=True)], axis=-1)
 
 
 def entity_spans(tags: Sequence[str], scheme: TagScheme) -> list[tuple[str, int, int]]:
-    """Entities of a sentence: label, first word, the one after the last.
+    """The entities of a sentence: label, index of the first word, index after the last word.
 
-    An inner or last word without a beginning of its label before it begins an entity, as in conlleval.
+    An inner or last part without a beginning of its label before it begins an entity, as in conlleval.
 
     >>> entity_spans(["B-PER", "I-PER", "B-PER", "O", "I-LOC", "NOUN", "NOUN"], PREFIXES)
     [('PER', 0, 2), ('PER', 2, 3), ('LOC', 4, 5), ('NOUN', 5, 6), ('NOUN', 6, 7)]
@@ -179,16 +178,18 @@ def entity_spans(tags: Sequence[str], scheme: TagScheme) -> list[tuple[str, int,
 
 BINS = 10  # of probabilities, of equal width
 MAX_POINTS = 500  # of a curve
-MAX_CURVES = 10  # labels in a picture, the most frequent of more
+MAX_CURVES = 10  # labels in a picture; of more it shows the most frequent ones
 
 
 def calibration(scores: Any, is_right: Any) -> tuple[float, ReportTable]:
-    """The expected calibration error, and the share that is right among examples of about one probability.
+    """The expected calibration error, and a table of the bins that are not empty.
 
-    The error is the mean, over examples of probabilities [N] that are right or not, bool [N], of how far the
-    mean probability in their bin is from the share that is right there. Bins have their upper ends, and the
-    table only those that are not empty.
+    Examples are put into bins of equal width by their probability. A bin includes its upper end. The error is
+    the distance between a bin's mean probability and its share of right examples, averaged over the examples.
 
+    Args:
+      scores: probabilities of the predictions, [N].
+      is_right: True for right predictions, bool [N].
     Source: Guo et al. 2017, arXiv 1706.04599, §2.
     """
     scores, is_right = np.asarray(scores, np.float64), np.asarray(is_right, bool)
@@ -204,30 +205,35 @@ def calibration(scores: Any, is_right: Any) -> tuple[float, ReportTable]:
 
 
 def thresholds(scores: np.ndarray, is_label: np.ndarray, limit: int) -> np.ndarray:
-    """Thresholds among which that of the best metric is, and 0.5; ascending float64.
+    """Candidates for the best threshold of a label, and 0.5; ascending float64.
 
-    They lie halfway between a probability that is not of a label and the next one that is: of any metric
-    that gains by what is right, all others are no better.
+    A candidate lies halfway between a probability of an example without the label and the next higher one of
+    an example with it. No other threshold is better for a metric that rises with each right decision.
 
-    Examples have probabilities [N] and the label or not, bool [N]. Of more than `limit` thresholds those at
-    equal distances in their order are left.
+    Args:
+      scores: probabilities of the label, [N].
+      is_label: True for examples with the label, bool [N].
+      limit: largest number of candidates; of more it keeps evenly spaced ones.
     """
     values, group = np.unique(np.asarray(scores, np.float64), return_inverse=True)
-    labelled = np.bincount(group, weights=is_label)
-    has_label, has_none = labelled > 0, labelled < np.bincount(group)
-    # Those that all have the label, and that none has, are at the ends.
+    with_label = np.bincount(group, weights=is_label)
+    has_label, has_none = with_label > 0, with_label < np.bincount(group)
+    # The outermost candidates give the label to all examples or to none.
     ends = np.concatenate([[0.0], values, [1.0]])
     is_border = np.concatenate([[True], has_none]) & np.concatenate([has_label, [True]])
-    found = ((ends[:-1] + ends[1:]) / 2)[is_border]
-    if len(found) > limit:
-        found = found[np.linspace(0, len(found) - 1, limit).round().astype(int)]
-    return np.union1d(found, [0.5])
+    candidates = ((ends[:-1] + ends[1:]) / 2)[is_border]
+    if len(candidates) > limit:
+        candidates = candidates[np.linspace(0, len(candidates) - 1, limit).round().astype(int)]
+    return np.union1d(candidates, [0.5])
 
 
 def precision_recall(labels: Sequence[str], is_label: np.ndarray, scores: np.ndarray) -> ReportTable:
-    """Precision and recall of each of K labels at every threshold, with the average precision in its name.
+    """Precision and recall of each of K labels at every threshold; names include the average precision.
 
-    Examples have them or not, bool [N, K], and probabilities [N, K].
+    Args:
+      labels: names of the labels, K.
+      is_label: True for examples with the label, bool [N, K].
+      scores: probabilities of the labels, [N, K].
     """
     from sklearn.metrics import average_precision_score, precision_recall_curve
 

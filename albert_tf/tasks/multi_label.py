@@ -1,4 +1,4 @@
-"""Multi-label classification: a text, or a pair of texts, to any number of labels, none included."""
+"""Multi-label classification: predicts any number of labels, or none, for a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from albert_tf.constants import Tensors
 from albert_tf.errors import InputError
 from albert_tf.report import Report
 from albert_tf.tasks.classification import TextRecords, TextTask, format_inputs, label_scores, most_likely
-from albert_tf.tasks.examples import TextRecord, label_ids, label_set, same_label
+from albert_tf.tasks.examples import TextRecord, label_ids, label_set, normalize_label
 from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics import multi_label_scores
 from albert_tf.tasks.task import Arrays, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import multi_label_report
 
-THRESHOLD = 0.5  # probability from which on a text has a label
+THRESHOLD = 0.5  # least probability of a label that a text has
 
 
 class MultiLabel(TextTask):
-    """Any number of labels a text: a sigmoid for each."""
+    """Any number of labels for each text: one sigmoid for each label."""
 
     name = "multi_label"
     metric_names = ("micro_f1", "macro_f1", "accuracy")
@@ -34,7 +34,7 @@ class MultiLabel(TextTask):
 
     @classmethod
     def model_config(cls, records: TextRecords, threshold: float = THRESHOLD) -> dict[str, Any]:
-        """Labels of the records, sorted."""
+        """Entries of task.json, with the sorted labels of the records."""
         labels = sorted({label for record in records for label in label_set(record)})
         if not labels:
             raise InputError(f"{records[0].file}: no row has a label: there is nothing to learn")
@@ -49,11 +49,11 @@ class MultiLabel(TextTask):
     def targets(self, records: TextRecords) -> np.ndarray:
         """1 for each label of a text, int32 [N, K]."""
         pairs = [(row, label) for row, record in enumerate(records) for label in label_set(record)]
-        found_labels = ((label, records[row].where) for row, label in pairs)
-        columns = label_ids(found_labels, map(same_label, self.labels))
-        found = np.zeros([len(records), len(self.labels)], np.int32)
-        found[[row for row, _ in pairs], columns] = 1
-        return found
+        labels_and_places = ((label, records[row].where) for row, label in pairs)
+        columns = label_ids(labels_and_places, map(normalize_label, self.labels))
+        targets = np.zeros([len(records), len(self.labels)], np.int32)
+        targets[[row for row, _ in pairs], columns] = 1
+        return targets
 
     @staticmethod
     def scores(logits: tf.Tensor) -> tf.Tensor:
@@ -68,19 +68,20 @@ class MultiLabel(TextTask):
         """The labels of each text."""
         is_label, labels = self.decide(tf.constant(scores))["is_label"].numpy(), np.array(self.labels, object)
         rows = zip(scores, is_label, strict=True)
-        return [Prediction(tuple(labels[has]), row, np.flatnonzero(has)) for row, has in rows]
+        return [Prediction(tuple(labels[chosen]), row, np.flatnonzero(chosen)) for row, chosen in rows]
 
     def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
-        """`micro_f1`, `macro_f1`, and the share of texts with all labels right as `accuracy`."""
-        predicted = [tuple(map(same_label, found.value)) for found in predictions]
+        """`micro_f1`, `macro_f1`, and `accuracy`, the share of texts with all labels right."""
+        predicted = [tuple(map(normalize_label, prediction.value)) for prediction in predictions]
         return multi_label_scores([label_set(record) for record in records], predicted)
 
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`multi_label_report` of the texts."""
         predicted = np.zeros([len(records), len(self.labels)], bool)
-        for row, found in zip(predicted, predictions, strict=True):
-            row[found.chosen] = True
-        scores, right = np.stack([found.scores for found in predictions]), self.targets(records) > 0
+        for row, prediction in zip(predicted, predictions, strict=True):
+            row[prediction.chosen] = True
+        scores = np.stack([prediction.scores for prediction in predictions])
+        right = self.targets(records) > 0
         return multi_label_report(self.labels, right, predicted, scores, format_inputs(records))
 
     def serving_outputs(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
@@ -88,6 +89,6 @@ class MultiLabel(TextTask):
         return label_scores(scores, names) | self.decide(scores)
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> list[dict[str, Any]]:
-        """The labels of the text, the likeliest first; with `top_k` so many, whatever their probability."""
+        """The labels of the text, the likeliest first; or the `top_k` likeliest labels."""
         chosen = np.flatnonzero(outputs["is_label"])
         return most_likely(outputs, chosen)[: len(chosen) if top_k is None else top_k]

@@ -1,4 +1,4 @@
-"""Multiple choice: a question on a context to the number of the best of its options."""
+"""Multiple choice: predicts the best of the options of a question on a context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from albert_tf.tasks.examples import (
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy
-from albert_tf.tasks.serving import Served
+from albert_tf.tasks.serving import ServingModel
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.offsets import rows_of
@@ -33,16 +33,16 @@ ChoiceRecords = Sequence[ChoiceRecord]
 
 BLANK = "_"
 
-# Tokens of a question with an option, of which the last ones stay.
+# Tokens of a question with an option; a longer one loses its first tokens.
 # Source: google-research/albert, run_race.py.
 LONGEST_QUESTION = 128
 
 
 def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
-    """The question with the option in its blanks, or after it if it has none: string [B].
+    """Puts the option into the blanks of the question, or after the question if it has none: string [B].
 
-    A blank is one `_` or several without anything between.
-    Note: google-research/albert puts the option into each `_` of a row of them.
+    A blank is one `_` or several in a row.
+    Note: google-research/albert puts the option into each `_` of several in a row.
     Source: google-research/albert, race_utils.py.
     """
     parts = tf.strings.split(tf.strings.regex_replace(question, f"{BLANK}+", BLANK), BLANK)  # [B, (parts)]
@@ -54,13 +54,16 @@ def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
 
 
 def choice_lengths(context: tf.Tensor, question: tf.Tensor, budget: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The number of tokens to keep: the first of a context, the last of a question with an option.
+    """The number of tokens to keep of a context and of a question with its option.
 
-    Both are int32 of shapes that go together; the budget is that of both together.
+    Args:
+      context: lengths of contexts, int32; a context keeps its first tokens.
+      question: lengths of questions with options, int32; a question keeps its last tokens.
+      budget: number of tokens to keep of both together.
     Source: google-research/albert, race_utils.py.
     """
-    kept = tf.minimum(question, min(LONGEST_QUESTION, budget))
-    return tf.minimum(context, budget - kept), kept
+    question_length = tf.minimum(question, min(LONGEST_QUESTION, budget))
+    return tf.minimum(context, budget - question_length), question_length
 
 
 def choice_spans(
@@ -70,26 +73,30 @@ def choice_spans(
     seq_length: int,
     input_format: InputFormat,
 ) -> tuple[TokenizedTexts, tf.Tensor]:
-    """`[CLS] context [SEP] question + option [SEP]` of R options, and the tokens that did not fit, int32 [R].
+    """The spans of `[CLS] context [SEP] question + option [SEP]` for R options; `choice_lengths` cuts them.
 
-    Tokens of different contexts are int32 [U, (tokens)], the number of each option's context is int32 [R],
-    and the tokens of question and option are int32 [R, (tokens)]. The context loses what does not fit, at its
-    end; of a long question the last tokens stay.
-
+    Args:
+      contexts: tokens of the different contexts, int32 [U, (tokens)].
+      context_of: index of each option's context, int32 [R].
+      questions: tokens of questions with options, int32 [R, (tokens)].
+      seq_length: longest sequence, in tokens.
+      input_format: special tokens around the segments.
+    Returns:
+      The spans, and the number of tokens that were cut off, int32 [R].
     Source: google-research/albert, race_utils.py.
     """
     context_lengths = tf.gather(row_lengths(contexts), context_of)
     lengths = tf.stack([context_lengths, row_lengths(questions)], axis=1)  # [R, 2]
     budget = seq_length - input_format.num_special_tokens(2)
-    kept = tf.stack(choice_lengths(lengths[:, 0], lengths[:, 1], budget), axis=1)
+    cut_lengths = tf.stack(choice_lengths(lengths[:, 0], lengths[:, 1], budget), axis=1)
     tokens, (context_starts, question_starts) = concat_rows([contexts, questions])
-    question_starts += tf.cast(lengths[:, 1] - kept[:, 1], tf.int64)
+    question_starts += tf.cast(lengths[:, 1] - cut_lengths[:, 1], tf.int64)
     starts = tf.stack([tf.gather(context_starts, context_of), question_starts], axis=1)
-    return TokenizedTexts(tokens, starts, kept), tf.reduce_sum(lengths - kept, axis=1)
+    return TokenizedTexts(tokens, starts, cut_lengths), tf.reduce_sum(lengths - cut_lengths, axis=1)
 
 
 class MultipleChoice(FinetuningTask):
-    """Questions with options, of which each has the model's number or fewer."""
+    """Questions with options; a question may have fewer options than the model."""
 
     name = "multiple_choice"
     model = "multiple_choice"
@@ -110,19 +117,19 @@ class MultipleChoice(FinetuningTask):
 
     @classmethod
     def model_config(cls, records: ChoiceRecords) -> dict[str, Any]:
-        """The largest number of options."""
+        """Entries of task.json, with the largest number of options of a question."""
         return {"model": cls.model, "num_choices": max(len(record.options) for record in records)}
 
     @staticmethod
     def targets(records: ChoiceRecords) -> np.ndarray:
-        """Numbers of the right options, int32 [N]; an InputError names a question without one."""
+        """Numbers of the right options, int32 [N]; an InputError if a question has no label."""
         for record in records:
             if record.label is None:
                 raise InputError(f"{record.where}: the question has no label: the right option is not known")
         return np.array([record.label for record in records], np.int32)
 
     def encode(self, records: ChoiceRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
-        """A row of C sequences for each question; those without an option have starts of -1."""
+        """A row of C sequences for each question; missing options have starts of -1."""
         input_format = tokenizer.vocabulary.input_format
         check_length("seq_length", self.seq_length, input_format.num_special_tokens(2) + 2)
         self.check(records)
@@ -143,19 +150,23 @@ class MultipleChoice(FinetuningTask):
         is_option = np.arange(self.num_choices) < counts[:, np.newaxis]  # [N, C]
 
         def fill(values: tf.Tensor, missing: int) -> np.ndarray:
-            """Values of options, [R, …], by question: [N, C, …]."""
+            """Arranges values of options, [R, …], by question: [N, C, …]."""
             filled = np.full([*is_option.shape, *values.shape[1:]], missing, values.dtype.as_numpy_dtype)
             filled[is_option] = values.numpy()
             return filled
 
-        starts, lengths, lost = fill(spans.starts, -1), fill(spans.lengths, 0), fill(dropped, 0)
-        tokens, lost = spans.tokens.numpy(), lost.sum(axis=1, dtype=np.int64)
-        features = {LABELS: self.targets(records)} if is_labelled else {}
-        rows = TokenizedExamples(tokens, starts, lengths, features, tokenizer.vocabulary, dropped=lost)
+        rows = TokenizedExamples(
+            spans.tokens.numpy(),
+            fill(spans.starts, -1),
+            fill(spans.lengths, 0),
+            {LABELS: self.targets(records)} if is_labelled else {},
+            tokenizer.vocabulary,
+            dropped=fill(dropped, 0).sum(axis=1, dtype=np.int64),
+        )
         return Examples(records, rows)
 
     def check(self, records: ChoiceRecords) -> None:
-        """None has more options than the model, or only one."""
+        """Raises an InputError if a question has only one option, or more than the model."""
         for record in records:
             count, most = len(record.options), self.num_choices
             if not min(2, most) <= count <= most:
@@ -168,17 +179,17 @@ class MultipleChoice(FinetuningTask):
         return {"choice": tf.argmax(logits, axis=1, output_type=tf.int32), "scores": scores}
 
     def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """What `decide` says."""
+        """See `decide`."""
         return self.decide(outputs["logits"])
 
     def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest option of each question."""
-        found = zip(outputs["choice"].tolist(), outputs["scores"], strict=True)
-        return [Prediction(choice, scores) for choice, scores in found]
+        rows = zip(outputs["choice"].tolist(), outputs["scores"], strict=True)
+        return [Prediction(choice, scores) for choice, scores in rows]
 
     def metrics(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
-        """`accuracy`, and `accuracy_<group>` of the groups that there are."""
-        right, predicted = self.targets(records), np.array([found.value for found in predictions])
+        """`accuracy`, and `accuracy_<group>` for each group of the records."""
+        right, predicted = self.targets(records), np.array([p.value for p in predictions])
         metrics = {"accuracy": accuracy(right, predicted)}
         groups = np.array([record.group for record in records])
         for group in filter(None, dict.fromkeys(groups.tolist())):
@@ -187,7 +198,7 @@ class MultipleChoice(FinetuningTask):
 
     def report(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> Report:
         """`label_report` of the questions; the labels are the numbers of options, from 0."""
-        right, predicted = self.targets(records), np.array([found.value for found in predictions])
+        right, predicted = self.targets(records), np.array([p.value for p in predictions])
         inputs = {name: [getattr(record, name) for record in records] for name in ("where", *self.inputs)}
         inputs["options"] = [
             "; ".join(f"{n}: {x}" for n, x in enumerate(record.options)) for record in records
@@ -195,41 +206,41 @@ class MultipleChoice(FinetuningTask):
         labels = [str(number) for number in range(self.num_choices)]
         return label_report(labels, right, predicted, np.stack([p.scores for p in predictions]), inputs)
 
-    def check_served(self, served: Served) -> None:
-        """Refuses a longest input that is too short for a token of each text."""
+    def check_model(self, served: ServingModel) -> None:
+        """Raises an InputError if the model's input is too short for a token of each text."""
         check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
 
     def answer(
         self,
-        served: Served,
+        served: ServingModel,
         context: tf.Tensor,
         question: tf.Tensor,
         options: tf.Tensor,
         patience: tf.Tensor | None = None,
     ) -> Tensors:
-        """The best of the options, string [B, C], of questions on contexts, string [B] each.
+        """Chooses among the options, string [B, C], of questions on contexts, string [B] each.
 
-        It answers `choice` int32 [B], from 0, and the probabilities of all, `scores` float32 [B, C]. An empty
-        option is none, since a question may have fewer than C; its probability is 0. With
-        `patience` int32 [B] it answers the `layers` computed, too.
+        Returns `choice` int32 [B], from 0, and the probabilities of all options, `scores` float32 [B, C].
+        Empty options fill up rows of questions with fewer than C options; their probability is 0. With
+        `patience` int32 [B] it returns the number of computed `layers`, too.
         """
         count = served.model.num_choices
         options = tf.ensure_shape(options, [None, count])
-        # Joined, since that raises where the batch sizes differ: what follows would broadcast.
+        # Concatenation raises an error if the batch sizes differ; the code below would broadcast.
         texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
         rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
         filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
-        (contexts,) = served.tokens(texts[:, 0])
+        (contexts,) = served.tokenize(texts[:, 0])
         questions = served.tokenizer.tokenize_shortened(filled, LONGEST_QUESTION, TAIL)
         spans, _ = choice_spans(contexts, rows, questions, served.seq_length, served.input_format)
-        inputs = served.packed(spans)
+        inputs = served.pack_spans(spans)
         is_option = tf.cast(tf.reshape(options, [-1, 1]) != "", tf.int32)  # [B·C, 1]
         inputs = {**inputs, INPUT_MASK: inputs[INPUT_MASK] * is_option}
         logits, layers = served.logits(inputs, patience)  # [B·C, 1]
         return {**self.decide(tf.reshape(logits, [-1, count])), **layers}
 
     def parse_input(self, value: Any, where: str) -> ChoiceRecord:
-        """A dict of `context`, `question` and `options`."""
+        """Checks a dict of `context`, `question` and `options`."""
         context, question = self.fields(value, ("context", "question"), where)
         options = value.get("options")
         if isinstance(options, str) or not isinstance(options, Sequence):
@@ -242,7 +253,7 @@ class MultipleChoice(FinetuningTask):
         return record
 
     def to_model_inputs(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:
-        """Texts, and empty ones for options that a question has not."""
+        """Texts, with empty ones for missing options."""
         signature, texts = super().to_model_inputs(records)
         for options in texts["options"]:
             options += [b""] * (self.num_choices - len(options))

@@ -1,4 +1,4 @@
-"""Regression: a text, or a pair of texts, to a number."""
+"""Regression: predicts a number for a text or a pair of texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.report import Report
 from albert_tf.tasks.classification import TextRecords, TextTask, format_inputs
-from albert_tf.tasks.examples import TextRecord, scores
+from albert_tf.tasks.examples import TextRecord, regression_labels
 from albert_tf.tasks.losses import SCORE
 from albert_tf.tasks.metrics import correlations
 from albert_tf.tasks.task import Arrays, Prediction
@@ -28,16 +28,16 @@ class Regression(TextTask):
 
     @classmethod
     def model_config(cls, records: TextRecords) -> dict[str, Any]:
-        """One logit."""
+        """Entries of task.json; there is one logit."""
         return {"model": cls.model, "num_labels": 1}
 
     def targets(self, records: TextRecords) -> np.ndarray:
-        """Numbers to learn, float32 [N]."""
-        return np.array(scores(records), np.float32)
+        """The labels as numbers, float32 [N]."""
+        return np.array(regression_labels(records), np.float32)
 
     @staticmethod
     def scores(logits: tf.Tensor) -> tf.Tensor:
-        """Numbers [B]."""
+        """The predicted numbers, [B], of logits [B, 1]."""
         return logits[:, 0]
 
     def decide(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -45,17 +45,18 @@ class Regression(TextTask):
         return {"score": scores}
 
     def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
-        """The numbers."""
+        """The number of each text."""
         return [Prediction(score, score) for score in scores]
 
     def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
-        return correlations(scores(records), [float(found.value) for found in predictions])
+        predicted = [float(prediction.value) for prediction in predictions]
+        return correlations(regression_labels(records), predicted)
 
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`number_report` of the texts."""
-        predicted = [float(found.value) for found in predictions]
-        return number_report(scores(records), predicted, format_inputs(records))
+        predicted = [float(prediction.value) for prediction in predictions]
+        return number_report(regression_labels(records), predicted, format_inputs(records))
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> dict[str, float]:
         """The number."""

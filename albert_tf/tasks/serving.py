@@ -1,4 +1,4 @@
-"""Signatures of serving models: functions from text to answers, dense tensors in and out."""
+"""Serving models and their signatures: functions from text to answers, with dense tensors in and out."""
 
 from __future__ import annotations
 
@@ -20,34 +20,36 @@ from albert_tf.text.packing import pack, pack_spans
 from albert_tf.text.text_tokenizer import InputFormat, ensure_text_batch
 from albert_tf.text.tokenizer import TextTokenizer
 
-# What a request that names no signature gets, and what converters to other runtimes look for.
+# The signature of requests that name none; converters to other runtimes look for it, too.
 DEFAULT = "serving_default"
 PAIR = "pair"
 
-# The default signature with a further input, by which texts leave early.
-EARLY_EXIT, PATIENCE, LAYERS = "early_exit", "patience", "layers"  # the last of its outputs
+# The signature whose texts may leave early, its further input, and its further output.
+EARLY_EXIT, PATIENCE, LAYERS = "early_exit", "patience", "layers"
 EXAMPLE_PATIENCE = {PATIENCE: [2]}  # a number for each text, as servers join requests
 TEXT_EXAMPLE = {"text": ["Warm words before the first visitor."]}
 PAIR_EXAMPLE = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
 
-# Fillings of a mask where nobody says how many.
+# Default number of fillings of a mask.
 TOP_K = 5
 
 
 class Signature(NamedTuple):
-    """A function that a server answers by."""
+    """A function that a server offers."""
 
     function: tf.types.experimental.GenericFunction  # from dense tensors to dense tensors by name
-    example: Mapping[str, Any]  # a request, which a server answers before it takes others
+    example: Mapping[str, Any]  # a request, for the server's warm-up
 
 
 def sign(
     answer: Callable[..., Tensors], example: Mapping[str, Any], shape: Sequence[int | None] | None = None
 ) -> Signature:
-    """The signature of a function of tensors by name, for requests such as the example.
+    """Creates the signature of a function.
 
-    Inputs are string, or int32 where the example has numbers, of a shape; None: [B], or [B, …] with the other
-    axes of the example.
+    Args:
+      answer: a function of tensors by name.
+      example: a request. An input is int32 if its example holds numbers, otherwise string.
+      shape: of each input. None: [B], or [B, …] with the other axes of the example.
     """
     specs = []
     for name, value in example.items():
@@ -63,15 +65,15 @@ def sign(
     return Signature(tf.function(function, input_signature=specs, autograph=False), example)
 
 
-class Served(NamedTuple):
-    """Parts of a serving model."""
+class ServingModel(NamedTuple):
+    """A model that is served, with the parts that turn texts into its inputs."""
 
     model: keras.Model  # any that a run can hold
     tokenizer: TextTokenizer
-    seq_length: int  # longest input of the model in tokens
+    seq_length: int  # longest input of the model, in tokens
     task: Mapping[str, Any]  # content of task.json
     top_k: int = TOP_K  # fillings of a mask
-    compiled: Callable[[Tensors], Tensors] | None = None  # the encoder, where XLA has it
+    compiled: Callable[[Tensors], Tensors] | None = None  # the encoder compiled by XLA
 
     @property
     def encoder(self) -> AlbertEncoder:
@@ -83,46 +85,47 @@ class Served(NamedTuple):
         """Special tokens around segments."""
         return self.tokenizer.vocabulary.input_format
 
-    def tokens(self, *texts: tf.Tensor, keep: str = TRUNCATE) -> list[tf.RaggedTensor]:
-        """The tokens, int32 [B, (tokens)], of one or two texts a row, string [B] each.
+    def tokenize(self, *texts: tf.Tensor, keep: str = TRUNCATE) -> list[tf.RaggedTensor]:
+        """Tokenises one or two texts a row, string [B] each, to int32 [B, (tokens)] each.
 
-        Of texts that are too long `TextTokenizer.shorten_text` keeps what `keep` says.
+        `keep` is the argument `long` of `TextTokenizer.shorten_text`, which cuts texts that are too long.
         """
         batches = map(ensure_text_batch, texts)
         return [self.tokenizer.tokenize_shortened(text, self.seq_length, keep) for text in batches]
 
-    def inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The model's inputs of one or two texts a row, string [B] each; what is too long is trimmed."""
-        return without_padding(pack(self.tokens(*texts), self.seq_length, self.input_format))
+    def model_inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Packs one or two texts a row, string [B] each, into the model's inputs, and trims long ones."""
+        return without_padding(pack(self.tokenize(*texts), self.seq_length, self.input_format))
 
-    def packed(self, spans: TokenizedTexts, least: int = 1) -> dict[str, tf.Tensor]:
-        """The encoder's inputs of spans that fit, int32 [R, S] each, with so many columns at least."""
+    def pack_spans(self, spans: TokenizedTexts, least: int = 1) -> dict[str, tf.Tensor]:
+        """Packs spans that fit into the encoder's inputs, int32 [R, S] each, of at least `least` columns."""
         starts, lengths = (tf.unstack(tf.cast(values, tf.int32), axis=1) for values in spans[1:])
         inputs = pack_spans(spans.tokens, starts, lengths, self.seq_length, self.input_format)
         return without_padding(inputs, least)
 
-    def encoded(self, inputs: Tensors, pooled_only: bool = False) -> Tensors:
-        """`pooled_output` and `sequence_output` of the encoder's inputs [B, S]; padding's mean nothing.
+    def encode(self, inputs: Tensors, pooled_only: bool = False) -> Tensors:
+        """`pooled_output` and `sequence_output` for the encoder's inputs, [B, S] each.
 
-        With `pooled_only` the latter may be missing.
+        States of padding are undefined. With `pooled_only`, `sequence_output` may be missing.
         """
         if self.compiled is not None:
             return self.compiled(inputs)
         outputs = self.encoder(skip_padding(inputs), training=False, pooled_only=pooled_only)
         return with_pooled_output(outputs)
 
-    def outputs(self, inputs: Tensors, patience: tf.Tensor | None = None) -> Tensors:
-        """The outputs of the model's head, of the encoder's inputs [B, S]; with patience `layers`, too."""
+    def head_outputs(self, inputs: Tensors, patience: tf.Tensor | None = None) -> Tensors:
+        """The outputs of the model's head for the encoder's inputs, [B, S]; with `patience` also `layers`."""
         if patience is not None:
             return call_with_early_exit(self.model, inputs, patience)
-        return self.model.head(inputs, self.encoded(inputs, self.model.reads_pooled_only), None)
+        return self.model.head(inputs, self.encode(inputs, self.model.reads_pooled_only), None)
 
     def logits(
         self, inputs: Tensors, patience: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """The float32 logits of `outputs`, and the `layers` computed where texts may leave early."""
-        found = dict(self.outputs(inputs, patience))
-        return tf.cast(found.pop("logits"), tf.float32), {n: x for n, x in found.items() if n == LAYERS}
+        """The float32 logits, and with `patience` the number of computed `layers`, otherwise no entry."""
+        outputs = self.head_outputs(inputs, patience)
+        layers = {LAYERS: outputs[LAYERS]} if LAYERS in outputs else {}
+        return tf.cast(outputs["logits"], tf.float32), layers
 
     @property
     def has_exits(self) -> bool:
@@ -130,7 +133,7 @@ class Served(NamedTuple):
         return getattr(self.model, "early_exit", False)
 
     def label_names(self) -> list[str]:
-        """The labels in the order of the logits: task.json's, and without them the numbers from 0."""
+        """The labels in the order of the logits; if task.json has none, the numbers from 0."""
         count = self.model.num_labels
         names = self.task.get("labels") or range(count)
         if len(names) != count:
@@ -144,9 +147,9 @@ def text_signatures(
     """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each.
 
     Args:
-      answer: from these, and perhaps `patience`, to outputs.
+      answer: a function from these texts (and `patience`) to outputs.
       takes_pairs: True for `pair` alone, False for `serving_default` alone.
-      has_exits: True for `early_exit`, too: the first of these with `patience`, int32 [B].
+      has_exits: True to add `early_exit`: the first of these with `patience`, int32 [B].
     """
     requests: dict[str, Mapping[str, Any]] = {DEFAULT: TEXT_EXAMPLE, PAIR: PAIR_EXAMPLE}
     if takes_pairs is not None:
@@ -156,18 +159,18 @@ def text_signatures(
     return {name: sign(answer, example) for name, example in requests.items()}
 
 
-def encoder_signatures(served: Served) -> dict[str, Signature]:
+def encoder_signatures(served: ServingModel) -> dict[str, Signature]:
     """`serving_default` and `pair`: texts to `pooled_output`, float32 [B, H]."""
 
     def pooled_output(**texts: tf.Tensor) -> Tensors:
-        outputs = served.encoded(served.inputs(*texts.values()))
+        outputs = served.encode(served.model_inputs(*texts.values()))
         return {"pooled_output": tf.cast(outputs["pooled_output"], tf.float32)}
 
     return text_signatures(pooled_output)
 
 
 def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
-    """The encoder's inputs [B, S] without the columns that are padding in every row, but so many at least."""
+    """Drops columns of the inputs [B, S] that are padding in every row, but keeps at least `least`."""
     lengths = tf.reduce_sum(inputs[INPUT_MASK], axis=1)  # [B]
     longest = tf.maximum(tf.reduce_max(lengths), least)  # of no rows: the lowest int
     return {name: tensor[:, :longest] for name, tensor in inputs.items()}

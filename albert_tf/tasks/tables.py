@@ -1,4 +1,4 @@
-"""Tables of records: CSV, TSV, JSON lines and Parquet."""
+"""Reads and writes tables: CSV, TSV, JSON lines and Parquet."""
 
 from __future__ import annotations
 
@@ -23,21 +23,17 @@ from albert_tf.text.files import GZIP_SUFFIX, Paths, decode_text, distinct_paths
 
 
 def read_data_bytes(file: str) -> bytes:
-    """The content of a file on any filesystem that TensorFlow reads, decompressed if it ends in `.gz`."""
+    """Reads a file on any filesystem of `tf.io.gfile`; decompresses it if its name ends in `.gz`."""
     if not tf.io.gfile.exists(file):
         raise FileNotFoundError(f"{file}: no such file: correct the path")
     if tf.io.gfile.isdir(file):
         raise InputError(f"{file} is a folder: name a file in it")
-    with tf.io.gfile.GFile(file, "rb") as stored, open_decompressed(file, stored) as opened:
-        return opened.read()
+    with tf.io.gfile.GFile(file, "rb") as stored, open_decompressed(file, stored) as stream:
+        return stream.read()
 
 
 def read_text(file: str | os.PathLike) -> str:
-    """The text of a file, without the byte order mark that it may begin with.
-
-    Args:
-      file: as `read_data_bytes` takes it; UTF-8, not empty.
-    """
+    """Reads a UTF-8 file, which must not be empty, without its byte order mark; see `read_data_bytes`."""
     file = os.fspath(file)
     text = decode_text(read_data_bytes(file), file)
     if not text.strip():
@@ -46,41 +42,41 @@ def read_text(file: str | os.PathLike) -> str:
 
 
 def read_lines(file: str | os.PathLike) -> list[str]:
-    """The lines of a file, as `split_table_lines` has them."""
+    """Reads the lines of a file; see `split_table_lines`."""
     return split_table_lines(read_text(file))
 
 
 def split_table_lines(text: str) -> list[str]:
-    """The lines of a text, which end as Python's universal newlines do, not at Unicode's other breaks."""
+    """Splits a text into lines at Python's universal newlines, not at other line breaks of Unicode."""
     return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
 
 
 def read_json_data(file: str | os.PathLike) -> dict[str, Any]:
-    """The object that a JSON file holds."""
+    """Reads the object in a JSON file."""
     return json_object(read_text(file).encode(), file, is_data=True)
 
 
 def read_json_lines(file: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects that a file holds, one a line, with the lines' numbers from 1; blank lines are skipped."""
+    """Yields the objects of a JSON lines file with their line numbers from 1; it skips blank lines."""
     for number, line in enumerate(read_lines(file), start=1):
         if line.strip():
             yield number, json_object(line.encode(), f"{os.fspath(file)}:{number}", is_data=True)
 
 
 def field(value: Any, name: str, kind: type, where: str) -> Any:
-    """The value of a JSON object under a name; an InputError if it is missing or of another type."""
-    found = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-        raise InputError(f"{where}: {name!r} is missing or not of type {kind.__name__}: {shorten(found)}")
-    return found
+    """The field of a JSON object by its name; an InputError if it is missing or of another type."""
+    content = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(content, kind) or (kind is int and isinstance(content, bool)):
+        raise InputError(f"{where}: {name!r} is missing or not of type {kind.__name__}: {shorten(content)}")
+    return content
 
 
 _CODE = re.compile(r"-?0\d")
-_DIGITS_OF_FLOAT = 15  # that a float64 keeps of any whole number
+_DIGITS_OF_FLOAT = 15  # a float64 holds every whole number with so many digits
 
 
-def _pyarrow(file: str) -> Any:
-    """The package with its module of Parquet; an InputError where it is missing."""
+def _import_pyarrow(file: str) -> Any:
+    """Imports pyarrow with `pyarrow.parquet`; an InputError if it is not installed."""
     try:
         import pyarrow.parquet
     except ImportError:
@@ -89,10 +85,10 @@ def _pyarrow(file: str) -> Any:
 
 
 def _python_values(file: str, name: str, column: Any) -> list[Any]:
-    """The cells of a column; an InputError with the row of one that Python cannot hold."""
+    """Converts a column to Python; an InputError with the row of a cell that Python cannot hold."""
     try:
         return column.to_pylist()
-    except (ValueError, OverflowError):  # no UTF-8, or a date after the year 9999
+    except (ValueError, OverflowError):  # a text that is not UTF-8, or a date after the year 9999
         pass
     for row, cell in enumerate(column, start=1):
         try:
@@ -103,76 +99,82 @@ def _python_values(file: str, name: str, column: Any) -> list[Any]:
 
 
 def parquet_content(file: str, columns: Mapping[str, Sequence[Any]], schema: Any, infers: bool) -> bytes:
-    """The content of a file of columns, with those of a schema of pyarrow as it has them, and its metadata.
+    """The content of a Parquet file with these columns.
 
-    With `infers` texts become what all of a column are. An InputError, with the name of `file`, where the
-    values of a column have no type in common.
+    Args:
+      file: name in errors.
+      columns: the cells of each column.
+      schema: pyarrow's schema with the types of known columns and the metadata, or None.
+      infers: True to convert columns of texts that are all numbers or truth values.
+    Raises:
+      InputError: the values of a column have no common type.
     """
-    pyarrow, written, fields, arrays = _pyarrow(file), io.BytesIO(), [], []
-    there = {} if schema is None else {field.name: field for field in schema}
+    pyarrow, written, fields, arrays = _import_pyarrow(file), io.BytesIO(), [], []
+    schema_fields = {} if schema is None else {field.name: field for field in schema}
     for name, values in columns.items():
-        field = there.get(name)
+        field = schema_fields.get(name)
         try:
             array = pyarrow.array(values, None if field is None else field.type)
         except (pyarrow.ArrowException, TypeError, OverflowError) as error:
             remedy = "name a .csv or .jsonl file, or give files of one format"
             problem = f"Parquet cannot hold the column {name!r}, of values of several types ({error})"
             raise InputError(f"{file}: {problem}: {remedy}") from None
-        arrays.append(_inferred(pyarrow, array) if infers else array)
+        arrays.append(_infer_type(pyarrow, array) if infers else array)
         fields.append(field or pyarrow.field(name, arrays[-1].type))
-    kept = pyarrow.schema(fields, None if schema is None else schema.metadata)
-    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=kept), written)
+    schema = pyarrow.schema(fields, None if schema is None else schema.metadata)
+    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), written)
     return written.getvalue()
 
 
-def _inferred(pyarrow: Any, array: Any) -> Any:
-    """Texts as whole numbers, numbers or truth values, null where they are empty, if all are such.
+def _infer_type(pyarrow: Any, array: Any) -> Any:
+    """Converts texts to whole numbers, numbers or truth values if all of them are; empty texts become null.
 
-    Numbers with leading zeros are codes, and stay texts, unlike pyarrow.csv has it; so do numbers that a
-    float64 cannot hold.
+    Numbers with leading zeros are codes and stay texts, unlike in pyarrow.csv. Numbers that a float64 cannot
+    hold stay texts, too.
     """
     texts = [text or None for text in array.to_pylist()] if array.type == pyarrow.string() else []
     if not any(texts) or any(map(_CODE.match, filter(None, texts))):
         return array
     for kind in ("int64", "float64", "bool"):
         with contextlib.suppress(pyarrow.ArrowInvalid):
-            found = pyarrow.array(texts, "string").cast(kind)
-            return array if kind == "float64" and any(map(_is_beyond_float64, filter(None, texts))) else found
+            converted = pyarrow.array(texts, "string").cast(kind)
+            is_inexact = kind == "float64" and any(map(_is_beyond_float64, filter(None, texts)))
+            return array if is_inexact else converted
     return array
 
 
 def _is_beyond_float64(number: str) -> bool:
-    """True for a whole number that loses digits as a float64, or one that becomes infinity."""
+    """True if the number as a float64 loses digits before the point, or is infinite."""
     whole = number.partition(".")[0].lstrip("+-")
     is_infinite = number[-1].isdigit() and math.isinf(float(number))
     return is_infinite or (whole.isdecimal() and len(whole) > _DIGITS_OF_FLOAT)
 
 
-# The cell of a JSON object that has no field of this name; None is null.
+# The cell for a field that a JSON object lacks; None is null.
 ABSENT = object()
 
-# The quote at the beginning of a cell between tabs.
+# A quote at the beginning of a cell between tabs.
 _OPENING_QUOTE = re.compile(r'(?:^|[\t\r\n])"')
 
 
 class Row(NamedTuple):
     """A row of a table."""
 
-    line: int  # where it begins, from 1; of Parquet the row's number
-    cells: Sequence[Any]  # in the order of the columns; ABSENT where JSON has no such field
+    line: int  # number of its first line, from 1; in Parquet the number of the row
+    cells: Sequence[Any]  # in the order of the columns; ABSENT where a JSON object lacks the field
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """The rows of a file under the names of their columns."""
+    """The rows of a file and the names of their columns."""
 
     file: str
     columns: tuple[str, ...]
     rows: Sequence[Row] = dataclasses.field(repr=False)
-    schema: Any = dataclasses.field(default=None, repr=False)  # of pyarrow, where the file is Parquet
+    schema: Any = dataclasses.field(default=None, repr=False)  # pyarrow's, if the file is Parquet
 
     def __post_init__(self) -> None:
-        """An InputError where a row has another number of cells."""
+        """Raises an InputError if a row has more or fewer cells than there are columns."""
         for row in self.rows:
             if len(row.cells) != len(self.columns):
                 names = f"columns: {len(self.columns)} ({join_words(map(shorten, self.columns))})"
@@ -182,55 +184,59 @@ class Table:
                 raise InputError(f"{self.file}:{row.line}: cells: {len(row.cells)}, and {names}{remedy}")
 
     def number(self, column: str, argument: str | None = None) -> int:
-        """The number of the column that an argument names; an InputError if none or several are called so."""
+        """The index of a column by its name; an InputError if none or several columns have it.
+
+        The error names the `argument` whose value is the name.
+        """
         if self.columns.count(column) != 1:
             problem = "several columns are called" if column in self.columns else "there is no column"
-            asked = repr(column) if argument is None else f"{argument}={column!r}"
-            there = f"names its columns, here {join_words(map(shorten, self.columns))}"
+            requested = repr(column) if argument is None else f"{argument}={column!r}"
+            names = f"names its columns, here {join_words(map(shorten, self.columns))}"
             remedy = _separator_remedy(self.file, ",".join(self.columns))
-            raise InputError(f"{self.file}: {problem} {asked}: the first line of a table {there}{remedy}")
+            raise InputError(f"{self.file}: {problem} {requested}: the first line of a table {names}{remedy}")
         return self.columns.index(column)
 
-    def extended(self, columns: Mapping[str, Sequence[Any]]) -> Table:
-        """The table with further columns, whose names are new."""
-        added = zip(*columns.values(), strict=True)
-        rows = [Row(row.line, [*row.cells, *cells]) for row, cells in zip(self.rows, added, strict=True)]
+    def add_columns(self, columns: Mapping[str, Sequence[Any]]) -> Table:
+        """A table with further columns; their names must be new."""
+        new_cells = zip(*columns.values(), strict=True)
+        rows = [Row(row.line, [*row.cells, *cells]) for row, cells in zip(self.rows, new_cells, strict=True)]
         return dataclasses.replace(self, columns=(*self.columns, *columns), rows=rows)
 
 
 def table_ending(file: str | os.PathLike) -> str:
-    """The ending of a file's name in lower case, without the `.gz` of compressed files."""
+    """The ending of a file's name in lower case, without the `.gz` of a compressed file."""
     return os.path.splitext(os.fspath(file).removesuffix(GZIP_SUFFIX))[1].lower()  # noqa: PTH122
 
 
 def read_table(files: Paths) -> Table:
-    """A table in the format that a file's name ends in: .csv, .tsv, .jsonl or .parquet, and perhaps .gz.
+    """Reads a table. Its name ends in .csv, .tsv, .jsonl or .parquet, or one of these and .gz.
 
-    CSV and TSV name their columns in the first line, without spaces around them; of JSON lines the fields are
-    the columns. Blank lines are skipped. Several files, or globs, are one table under the name of the first.
-    An InputError if a name ends otherwise, a row does not fit, or files have other columns.
+    The first line of CSV and TSV names the columns; spaces around a name are dropped. The columns of JSON
+    lines are the fields of the objects. Blank lines are skipped. Several files, or globs, become one table
+    with the name of the first file. Raises an InputError if a file's name has another ending, a row does not
+    fit the columns, or the columns of files differ.
     """
-    return joined_tables([TABLE_ENDINGS[known_ending(file)](file) for file in distinct_paths(files)])
+    return concat_tables([TABLE_ENDINGS[check_table_ending(file)](file) for file in distinct_paths(files)])
 
 
-def joined_tables(tables: Sequence[Table]) -> Table:
-    """The rows of tables one after the other; an InputError where one lacks a column of the others."""
+def concat_tables(tables: Sequence[Table]) -> Table:
+    """Concatenates the rows of tables; an InputError if a table lacks a column of the others."""
     if len(tables) == 1:
         return tables[0]
     columns, rows = tuple(dict.fromkeys(name for table in tables for name in table.columns)), []
     for table in tables:
-        places = {name: table.number(name) for name in table.columns}
-        may_lack = table_ending(table.file) == ".jsonl"
-        if missing := [name for name in columns if name not in places and not may_lack]:
+        numbers = {name: table.number(name) for name in table.columns}
+        may_lack_columns = table_ending(table.file) == ".jsonl"
+        if missing := [name for name in columns if name not in numbers and not may_lack_columns]:
             raise InputError(f"{table.file}: there is no column {missing[0]!r}, which other files have")
         for row in table.rows:
-            cells = [row.cells[places[name]] if name in places else ABSENT for name in columns]
+            cells = [row.cells[numbers[name]] if name in numbers else ABSENT for name in columns]
             rows.append(Row(row.line, cells))
     return dataclasses.replace(tables[0], columns=columns, rows=rows)
 
 
-def known_ending(file: str) -> str:
-    """The ending of a file's name, a key of FORMATS; an InputError where it is none."""
+def check_table_ending(file: str) -> str:
+    """Returns the ending of a file's name; raises an InputError if it is no key of TABLE_ENDINGS."""
     ending = table_ending(file)
     if ending not in TABLE_ENDINGS:
         raise InputError(
@@ -240,20 +246,20 @@ def known_ending(file: str) -> str:
 
 
 def _read_csv(file: str) -> Table:
-    return _headed(file, _parse_rows(file, read_text(file), ","))
+    return _table_with_header(file, _parse_rows(file, read_text(file), ","))
 
 
 def _parse_rows(file: str, text: str, separator: str) -> list[Row]:
-    """The rows of a text whose cells may be quoted; an InputError names the line of a wrong quote."""
-    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # long documents are beyond the usual limit
-    lines = list(io.StringIO(text, newline=""))  # with their ends, which are those of `split_table_lines`
+    """Parses rows whose cells may be quoted; an InputError names the line of a wrong quote."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # long documents exceed the usual limit
+    lines = list(io.StringIO(text, newline=""))  # with their ends; the same lines as in `split_table_lines`
     reader = csv.reader(lines, delimiter=separator, strict=True)
     blank = " \t\r\n".replace(separator, "")
     rows: list[Row] = []
     line = 0
     try:
         for cells in reader:
-            if lines[line].strip(blank):  # else pandas skips it, too
+            if lines[line].strip(blank):  # blank lines are skipped, as in pandas
                 rows.append(Row(line + 1, cells))
             line = reader.line_num
     except csv.Error as error:
@@ -265,7 +271,7 @@ def _parse_rows(file: str, text: str, separator: str) -> list[Row]:
 
 
 def _separator_remedy(file: str, names: str) -> str:
-    """The end of an error about a CSV whose names are separated by something else; else empty."""
+    """The end of an error if a CSV file seems to have another separator than commas; else empty."""
     if table_ending(file) != ".csv":
         return ""
     if '";' in names or ';"' in names or (";" in names and "," not in names):
@@ -276,74 +282,75 @@ def _separator_remedy(file: str, names: str) -> str:
 
 
 def _read_tsv(file: str) -> Table:
-    """TSV that is quoted as csv and pandas do it, or whose quotes are characters like others.
+    """Reads TSV, whose cells are quoted as in csv and pandas, or whose quotes are ordinary characters.
 
-    It is quoted if its first name is, which `table_text` takes care of; or if its quotes are all right, and
-    put no lines together that are rows by themselves.
+    Cells are quoted if the first column's name is, as `table_text` writes it; or if all quotes are valid, and
+    no quoted line break joins lines that are rows by themselves.
     """
     text = read_text(file)
-    literal = _split_rows(split_table_lines(text))
+    unquoted_rows = _split_rows(split_table_lines(text))
     if not _OPENING_QUOTE.search(text):
-        return _headed(file, literal)
-    is_marked = text.startswith('"')
+        return _table_with_header(file, unquoted_rows)
+    has_quoted_header = text.startswith('"')
     try:
-        table = _headed(file, _parse_rows(file, text, "\t"))
+        table = _table_with_header(file, _parse_rows(file, text, "\t"))
     except InputError as error:
-        if is_marked:
+        if has_quoted_header:
             raise
         reason = str(error)
     else:
-        are_rows = len({len(row.cells) for row in literal}) == 1
-        if is_marked or len(table.rows) == len(literal) - 1 or not are_rows:
+        are_rows = len({len(row.cells) for row in unquoted_rows}) == 1
+        if has_quoted_header or len(table.rows) == len(unquoted_rows) - 1 or not are_rows:
             return table
         reason = f"{file}: there are quotes around line breaks, and each line is a row by itself"
     logging.warning("%s. All quotes are read as characters: put one around the first name if not", reason)
-    return _headed(file, literal)
+    return _table_with_header(file, unquoted_rows)
 
 
 def read_tsv(file: str, columns: Sequence[str] | None = None, broken_lines: bool = False) -> Table:
-    """A table of cells between tabs, in which quotes are characters like others; errors as of `read_table`.
+    """Reads TSV in which quotes are ordinary characters. See `read_table` for the errors.
 
-    Columns have names where no first line has them. With `broken_lines` cells may hold line breaks: rows that
-    are too short go on in the next line.
+    `columns` are the names of the columns, if the first line does not name them. With `broken_lines` cells
+    may hold line breaks: a row that is too short continues in the next line.
     """
     rows = _split_rows(read_lines(file), broken_lines)
     header = [] if columns is None else [Row(0, columns)]
-    return _headed(file, [*header, *(_joined(rows) if broken_lines else rows)])
+    return _table_with_header(file, [*header, *(_join_broken_rows(rows) if broken_lines else rows)])
 
 
 def _split_rows(lines: Sequence[str], keeps_blank: bool = False) -> list[Row]:
-    """The rows of lines, in which each tab is between two cells."""
+    """Splits lines into cells at each tab."""
     return [
         Row(number, line.split("\t"))
         for number, line in enumerate(lines, start=1)
-        if keeps_blank or line.strip(" ")  # tabs are a row of empty cells
+        if keeps_blank or line.strip(" ")  # a line of tabs is a row of empty cells
     ]
 
 
-def _joined(lines: Sequence[Row]) -> Iterator[Row]:
-    """Rows as long as the first, put together from lines that line breaks in cells have made of them."""
-    begun: Row | None = None
+def _join_broken_rows(lines: Sequence[Row]) -> Iterator[Row]:
+    """Joins lines to rows as long as the first line; a space replaces the line break in a cell."""
+    incomplete: Row | None = None
     for row in lines:
-        if begun is not None:
+        if incomplete is not None:
             first, *others = row.cells
-            row = Row(begun.line, [*begun.cells[:-1], f"{begun.cells[-1]} {first}", *others])
-        elif row.cells == [""]:  # a blank line, which is in no cell
+            cells = [*incomplete.cells[:-1], f"{incomplete.cells[-1]} {first}", *others]
+            row = Row(incomplete.line, cells)
+        elif row.cells == [""]:  # a blank line between rows
             continue
-        begun = row if len(row.cells) < len(lines[0].cells) else None
-        if begun is None:
+        incomplete = row if len(row.cells) < len(lines[0].cells) else None
+        if incomplete is None:
             yield row
-    if begun is not None:
-        yield begun
+    if incomplete is not None:
+        yield incomplete
 
 
-def _headed(file: str, rows: Sequence[Row]) -> Table:
-    """The table of rows, the first of which names the columns."""
+def _table_with_header(file: str, rows: Sequence[Row]) -> Table:
+    """The table of rows whose first row names the columns."""
     return Table(file, tuple(name.strip() for name in rows[0].cells), rows[1:])
 
 
 def read_json_table(file: str) -> Table:
-    """A table of JSON lines, whatever the file's name ends in; errors are those of `read_table`."""
+    """Reads JSON lines, whatever the ending of the file's name. See `read_table` for the errors."""
     objects = list(read_json_lines(file))
     columns = tuple(dict.fromkeys(name for _, value in objects for name in value))
     return Table(
@@ -352,19 +359,19 @@ def read_json_table(file: str) -> Table:
 
 
 def table_text(table: Table, ending: str) -> str | bytes:
-    """The text of a file that `read_table` reads as this table; of Parquet its bytes.
+    """The content of a file that `read_table` reads as this table: a text, or for Parquet bytes.
 
-    CSV and TSV have what is no text, such as a list, as JSON, and nothing for null or an absent field. Values
-    that JSON does not know, such as dates, are spelled as by `str`. In Parquet the cells of CSV and TSV are
-    numbers and truth values where a whole column is. An InputError names what cannot be
-    written: columns of one name in JSON lines and Parquet.
+    In CSV and TSV null and absent fields are empty, and other cells that are not texts, such as lists, are
+    JSON. `str` spells values that JSON does not know, such as dates. If the table was CSV or TSV, Parquet's
+    columns of numbers or truth values get that type. Raises an InputError if two columns have the same name
+    in JSON lines or Parquet.
     """
     if ending in NESTED:
         for name in table.columns:
             table.number(name)
     if ending == ".parquet":
-        values = [[None if cell is ABSENT else cell for cell in row.cells] for row in table.rows]
-        columns = {name: [row[place] for row in values] for place, name in enumerate(table.columns)}
+        rows = [[None if cell is ABSENT else cell for cell in row.cells] for row in table.rows]
+        columns = {name: [cells[number] for cells in rows] for number, name in enumerate(table.columns)}
         are_nested = table_ending(table.file) in NESTED
         return parquet_content(table.file, columns, table.schema, infers=not are_nested)
     if ending == ".jsonl":
@@ -378,13 +385,13 @@ def table_text(table: Table, ending: str) -> str | bytes:
     separator = "," if ending == ".csv" else "\t"
     names = csv_text([table.columns], separator)
     text = csv_text((map(spell_cell, row.cells) for row in table.rows), separator)
-    if ending == ".tsv" and '"' in names + text:  # which tells `_read_tsv` that it is quoted
+    if ending == ".tsv" and '"' in names + text:  # a quoted name tells `_read_tsv` that cells are quoted
         names = csv_text([table.columns], separator, quotes_all=True)
     return names + text
 
 
 def spell_cell(cell: Any) -> str:
-    """A cell as CSV and TSV have it: nothing for null, numbers and lists as JSON, dates as by `str`."""
+    """A cell as a text in CSV and TSV: empty for null, JSON for numbers and lists, `str` for dates."""
     if isinstance(cell, str):
         return cell
     if cell is None or cell is ABSENT:
@@ -396,13 +403,13 @@ def spell_cell(cell: Any) -> str:
 
 
 def _read_parquet(file: str) -> Table:
-    pyarrow, content = _pyarrow(file), read_data_bytes(file)
+    pyarrow, content = _import_pyarrow(file), read_data_bytes(file)
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(content))
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{file} cannot be read as Parquet: {error}") from None
-    named = zip(table.column_names, table.columns, strict=True)
-    cells = zip(*(_python_values(file, name, column) for name, column in named), strict=True)
+    columns = zip(table.column_names, table.columns, strict=True)
+    cells = zip(*(_python_values(file, name, column) for name, column in columns), strict=True)
     rows = [Row(number, row) for number, row in enumerate(cells, start=1)]
     return Table(file, tuple(table.column_names), rows, table.schema)
 

@@ -1,4 +1,4 @@
-"""Tagging: a tag for each word of a sentence."""
+"""Tagging: predicts a tag for each word of a sentence, and entities."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ import tensorflow as tf
 
 from albert_tf.constants import SPACE_WORDS, WORDS, Tensors
 from albert_tf.errors import InputError, check_choice
-from albert_tf.models.compiled_encoder import in_blocks
+from albert_tf.models.compiled_encoder import map_blocks
 from albert_tf.report import Report
 from albert_tf.tasks.examples import (
     TaggedRecord,
     TextRecord,
     TokenizedTexts,
-    characters,
+    character_offsets,
     check_length,
+    examples_from_spans,
     label_ids,
     tag_names,
     tags_of,
-    tokenize_examples,
     tokenize_texts,
     utf8,
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, entity_scores, entity_spans, find_scheme
-from albert_tf.tasks.serving import Served, Signature, sign
+from albert_tf.tasks.serving import ServingModel, Signature, sign
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig, to_length
 from albert_tf.tasks.task_reports import tag_report
 from albert_tf.text.offsets import rows_of
-from albert_tf.text.packing import word_windows, words_of
+from albert_tf.text.packing import split_words, word_windows
 from albert_tf.text.text_tokenizer import as_list, check_text, ensure_text_batch
 from albert_tf.text.tokenizer import TextTokenizer, Vocabulary
 
@@ -44,42 +44,45 @@ class WordsRecord(NamedTuple):
 
     text: str
     words: tuple[str, ...]
-    spans: np.ndarray  # first character of each word, and the one after its last, int64 [words, 2]
+    spans: np.ndarray  # character offsets where each word starts and ends, int64 [words, 2]
 
 
 def split_texts(texts: Sequence[str], words: str) -> list[WordsRecord]:
-    """Texts split as `words_of` does, "spaces" or "punctuation"."""
+    """Splits texts into words at "spaces" or also at "punctuation"; see `split_words`."""
     with tf.device("CPU:0"):
-        found = words_of(tf.constant([utf8(text) for text in texts], tf.string), words)
-    rows = zip(texts, *(part.to_list() for part in found), strict=True)
+        split = split_words(tf.constant([utf8(text) for text in texts], tf.string), words)
+    rows = zip(texts, *(part.to_list() for part in split), strict=True)
     return [
-        WordsRecord(text, tuple(word.decode() for word in of_text), characters(text, [starts, ends]).T)
-        for text, of_text, starts, ends in rows
+        WordsRecord(text, tuple(word.decode() for word in row), character_offsets(text, [starts, ends]).T)
+        for text, row, starts, ends in rows
     ]
 
 
 def join_sentence(words: Sequence[str]) -> WordsRecord:
-    """Words as they are, of a text that has a space between two of them."""
+    """Joins words with single spaces to a text, and keeps the words unchanged."""
     ends = np.cumsum([len(word) + 1 for word in words], dtype=np.int64) - 1
     starts = ends - [len(word) for word in words]
     return WordsRecord(" ".join(words), tuple(words), np.stack([starts, ends], axis=1))
 
 
 class WordSpans(NamedTuple):
-    """`[CLS] sentence [SEP]`; a sentence that is too long is cut before a word into several windows."""
+    """W windows `[CLS] part of a sentence [SEP]`; a long sentence is cut between words."""
 
-    spans: TokenizedTexts  # of W windows
-    first_tokens: tf.Tensor  # first token of each word, int64 [words]
+    spans: TokenizedTexts  # of the windows
+    first_tokens: tf.Tensor  # index of the first token of each word, int64 [words]
     places: tf.Tensor  # window and column of that token, int64 [words, 2]
 
 
 def word_spans(
     pieces: tf.RaggedTensor, sentences: tf.Tensor, seq_length: int, vocabulary: Vocabulary
 ) -> WordSpans:
-    """The inputs of sentences.
+    """Splits sentences into windows.
 
-    Words have tokens int32 [words, (tokens)]; the first word of each sentence, and the number of words, are
-    int64 [N + 1].
+    Args:
+      pieces: tokens of all words, int32 [words, (tokens)].
+      sentences: index of the first word of each sentence, and the number of words, int64 [N + 1].
+      seq_length: longest input of the model, in tokens.
+      vocabulary: vocabulary of the tokens.
     """
     input_format = vocabulary.input_format
     tokens, splits = word_tokens(pieces, vocabulary.special_ids.unknown)
@@ -94,10 +97,10 @@ def word_spans(
 
 
 def word_tokens(pieces: tf.RaggedTensor, unknown_id: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens of words, int32 [words, (tokens)]; a word of nothing that can be seen has an unknown one.
+    """Concatenates the tokens of words, int32 [words, (tokens)]; a word without tokens gets an unknown one.
 
     Returns:
-      int32 [tokens], and where each word begins and the last one ends, int64 [words + 1].
+      The tokens, int32 [tokens], and the row splits of the words, int64 [words + 1].
     """
     lengths = tf.cast(pieces.row_lengths(), tf.int64)
     splits = tf.concat([[0], tf.cumsum(tf.maximum(lengths, 1))], axis=0)  # [words + 1]
@@ -105,7 +108,7 @@ def word_tokens(pieces: tf.RaggedTensor, unknown_id: int) -> tuple[tf.Tensor, tf
     row_splits = tf.cast(pieces.row_splits, tf.int64)
     place = tf.range(splits[-1]) - tf.gather(splits, word) + tf.gather(row_splits, word)
     is_unknown = tf.gather(lengths == 0, word)
-    # An unknown one may stand after the last piece.
+    # The index of an unknown token after the last piece would be out of range.
     tokens = tf.gather(tf.concat([pieces.values, [unknown_id]], axis=0), place)
     return tf.where(is_unknown, unknown_id, tokens), splits
 
@@ -122,23 +125,23 @@ class Tagging(FinetuningTask):
 
     def __init__(self, config: TaskConfig):
         super().__init__(config)
-        self.words: str = config.get("words", SPACE_WORDS)  # of plain text
+        self.words: str = config.get("words", SPACE_WORDS)  # how plain texts are split
         check_choice("words", self.words, WORDS)
         self.scheme = find_scheme(self.labels)
 
     @classmethod
     def model_config(cls, records: TaggedRecords) -> dict[str, Any]:
-        """Tags of the records, "O" first."""
+        """Entries of task.json; the labels are the tags of the records, "O" first."""
         labels = tag_names(records)
         return {"model": cls.model, "num_labels": len(labels), "labels": list(labels)}
 
     def encode(self, records: Sequence[Any], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
-        """The first token of a word has its label, other tokens none. Plain texts are split into words."""
+        """Rows of windows; the first token of a word has its label. Plain texts are split into words."""
         if records and isinstance(records[0], TextRecord):
             records = split_texts([record.text for record in records], self.words)
         specials = tokenizer.vocabulary.input_format.num_special_tokens(1)
         check_length("seq_length", self.seq_length, specials + 1)
-        # There may be no words, and a last one too many is cheap.
+        # There may be no words: an empty one is added and its tokens dropped.
         words = [*(word for record in records for word in record.words), ""]
         pieces = tokenize_texts(lambda word: tokenizer.tokenize_shortened(word, self.seq_length), words)[:-1]
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
@@ -149,7 +152,7 @@ class Tagging(FinetuningTask):
         if is_labelled:
             tags = ((tag, record.where) for record in records for tag in tags_of(record))
             labels[first_tokens.numpy()] = label_ids(tags, self.labels)
-        rows = tokenize_examples(spans, tokenizer.vocabulary, {}, token_labels=labels)
+        rows = examples_from_spans(spans, tokenizer.vocabulary, {}, token_labels=labels)
         return Examples(records, rows, places.numpy())
 
     @staticmethod
@@ -160,94 +163,100 @@ class Tagging(FinetuningTask):
         return {"tags": tags, "scores": tf.reduce_max(scores, axis=-1)}
 
     def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """What `decide` says."""
-        found = self.decide(outputs["logits"])
-        return {name: to_length(values, self.seq_length) for name, values in found.items()}
+        """The tags and scores of `decide`, padded to the longest sequence."""
+        tags_and_scores = self.decide(outputs["logits"])
+        return {name: to_length(values, self.seq_length) for name, values in tags_and_scores.items()}
 
     def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
-        """The likeliest tag of each word: that of its first token; of plain texts, entities."""
+        """The likeliest tag of each word, by its first token; for plain texts the entities."""
         names = np.array(self.labels, object)
         places = tuple(examples.places.T)  # windows and columns, [words] each
         tags, scores = names[outputs["tags"][places]], outputs["scores"][places]
         ends = np.cumsum([len(record.words) for record in examples.records])[:-1]
         sentences = zip(np.split(tags, ends), np.split(scores, ends), strict=True)
-        predictions = [Prediction(tuple(found), probabilities) for found, probabilities in sentences]
+        predictions = [Prediction(tuple(row), probabilities) for row, probabilities in sentences]
         return [
-            self._predict_entities(record, found) if isinstance(record, WordsRecord) else found
-            for record, found in zip(examples.records, predictions, strict=True)
+            self._predict_entities(record, prediction) if isinstance(record, WordsRecord) else prediction
+            for record, prediction in zip(examples.records, predictions, strict=True)
         ]
 
-    def _predict_entities(self, record: WordsRecord, found: Prediction) -> Prediction:
-        entities = self._entities(record.text, record.spans, found.value, found.scores)
+    def _predict_entities(self, record: WordsRecord, prediction: Prediction) -> Prediction:
+        entities = self._format_entities(record.text, record.spans, prediction.value, prediction.scores)
         scores = np.array([entity["score"] for entity in entities])
         return Prediction(entities, scores, np.arange(len(entities)))
 
     def metrics(self, records: TaggedRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, and the `accuracy` of words' tags."""
-        right, predicted = [tags_of(record) for record in records], [found.value for found in predictions]
-        of_words = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
-        return {**entity_scores(right, predicted, self.scheme), "accuracy": accuracy(*of_words)}
+        right, predicted = [tags_of(record) for record in records], [p.value for p in predictions]
+        word_tags = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
+        return {**entity_scores(right, predicted, self.scheme), "accuracy": accuracy(*word_tags)}
 
     def report(self, records: TaggedRecords, predictions: Sequence[Prediction]) -> Report:
         """`tag_report` of the sentences."""
         words, right = [record.words for record in records], [tags_of(record) for record in records]
-        predicted, scores = ([getattr(found, name) for found in predictions] for name in ("value", "scores"))
+        predicted, scores = ([getattr(p, name) for p in predictions] for name in ("value", "scores"))
         where = {"where": [record.where for record in records]}
         return tag_report(words, right, predicted, scores, where, self.scheme)
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`tag`: from `text` string [B] of any length to a tag for each of its words; `tag_words` of `words`.
+    def signatures(self, served: ServingModel) -> dict[str, Signature]:
+        """The signatures `tag` of texts and `tag_words` of words.
 
-        Words stand between spaces; with "words": "punctuation" in task.json each punctuation mark is one by
-        itself, too. Answers are `labels` string [B, T] and their probabilities `scores` float32 [B, T];
-        `start` and `end` int32 [B, T], the first byte of the word and the one after its last. T is the
-        largest number of words of a text: the rows of others end in empty labels and zeros.
+        `tag` takes `text` string [B] of any length, and splits it into words at spaces; with "words":
+        "punctuation" in task.json each punctuation mark is a word, too. It returns `labels` string [B, T],
+        their probabilities `scores` float32 [B, T], and `start` and `end` int32 [B, T], the offsets of the
+        first byte of each word and after its last byte. T is the largest number of words of a text; the rows
+        of other texts end in empty labels and zeros.
 
-        `tag_words` is from `words` string [B, T], as they are, to `labels` and `scores`; empty ones are none.
+        `tag_words` takes `words` string [B, T] unchanged; empty words fill up rows. It returns `labels` and
+        `scores`.
         """
-        self.check_served(served)
+        self.check_model(served)
         answer, example = functools.partial(self.answer, served), "Mrs. Alder kept bees ."
         return {
             "tag": sign(answer, {"text": [example]}),
             "tag_words": sign(answer, {"words": [example.split()]}, [None, None]),
         }
 
-    def check_served(self, served: Served) -> None:
-        """Refuses labels that are not as many as the model's."""
+    def check_model(self, served: ServingModel) -> None:
+        """Raises an InputError if the number of labels is not the model's."""
         served.label_names()
 
     def answer(
-        self, served: Served, text: tf.Tensor | None = None, words: tf.Tensor | None = None
+        self, served: ServingModel, text: tf.Tensor | None = None, words: tf.Tensor | None = None
     ) -> Tensors:
         """The tags of texts, string [B], or of words, string [B, T]; see `signatures`."""
         if words is None:
-            found = words_of(ensure_text_batch(text), self.words)
-            tagged = self._word_tags(served, found.text)
-            answers = {"labels": tagged[0], "scores": tagged[1], "start": found.starts, "end": found.ends}
+            split = split_words(ensure_text_batch(text), self.words)
+            labels, scores = self._tag_words(served, split.text)
+            answers = {"labels": labels, "scores": scores, "start": split.starts, "end": split.ends}
             return {name: values.to_tensor() for name, values in answers.items()}
         words = tf.ensure_shape(words, [None, None])
-        lengths = tf.where(words != "")  # rows and columns of words
-        ragged = tf.RaggedTensor.from_value_rowids(
-            tf.gather_nd(words, lengths), lengths[:, 0], tf.shape(words, tf.int64)[0], validate=False
-        )
         shape = tf.shape(words, tf.int64)
-        tagged = self._word_tags(served, ragged)
+        places = tf.where(words != "")  # row and column of each word
+        ragged = tf.RaggedTensor.from_value_rowids(
+            tf.gather_nd(words, places), places[:, 0], shape[0], validate=False
+        )
+        labels, scores = self._tag_words(served, ragged)
         return {
-            name: tf.scatter_nd(lengths, values.values, shape)
-            for name, values in zip(("labels", "scores"), tagged, strict=True)
+            "labels": tf.scatter_nd(places, labels.values, shape),
+            "scores": tf.scatter_nd(places, scores.values, shape),
         }
 
-    def _word_tags(self, served: Served, words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-        """Labels and probabilities of words, string [B, (words)]."""
-        (pieces,), vocabulary = served.tokens(words.values), served.tokenizer.vocabulary
+    def _tag_words(
+        self, served: ServingModel, words: tf.RaggedTensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The labels and probabilities of words, string [B, (words)]."""
+        (pieces,), vocabulary = served.tokenize(words.values), served.tokenizer.vocabulary
         spans, _, places = word_spans(pieces, words.row_splits, served.seq_length, vocabulary)
         dtypes = {"tags": tf.int32, "scores": tf.float32}
-        found = in_blocks(lambda x: self.decide(served.logits(x)[0]), served.packed(spans), dtypes)  # [W, S]
-        labels = tf.gather(tf.constant(served.label_names()), tf.gather_nd(found["tags"], places))
-        return words.with_values(labels), words.with_values(tf.gather_nd(found["scores"], places))
+        outputs = map_blocks(
+            lambda x: self.decide(served.logits(x)[0]), served.pack_spans(spans), dtypes
+        )  # [W, S]
+        labels = tf.gather(tf.constant(served.label_names()), tf.gather_nd(outputs["tags"], places))
+        return words.with_values(labels), words.with_values(tf.gather_nd(outputs["scores"], places))
 
     def parse_input(self, value: Any, where: str) -> TextRecord | WordsRecord:
-        """A text, which is split into words, or a list of words, which stay as they are."""
+        """Checks a text, or a list of words."""
         if not isinstance(value, list | tuple | np.ndarray):
             return TextRecord(where, 1, where, check_text(value, where), None, None)
         words = [check_text(word, f"{where}[{number}]") for number, word in enumerate(as_list(value))]
@@ -256,12 +265,12 @@ class Tagging(FinetuningTask):
         return join_sentence(words)
 
     def check(self, records: Sequence[TextRecord | WordsRecord]) -> None:
-        """Refuses texts among lists of words."""
+        """Raises an InputError if there are both texts and lists of words."""
         if len({type(record) for record in records}) > 1:
             raise InputError("inputs hold both texts and lists of words: give them one after the other")
 
     def to_model_inputs(self, records: Sequence[Any]) -> tuple[str, dict[str, Any]]:
-        """`tag` of texts, `tag_words` of words."""
+        """The signature `tag` with texts, or `tag_words` with words."""
         if isinstance(records[0], TextRecord):
             return super().to_model_inputs(records)
         width = max(1, *(len(record.words) for record in records))
@@ -271,23 +280,23 @@ class Tagging(FinetuningTask):
     def format_output(
         self, record: TextRecord | WordsRecord, outputs: Arrays, top_k: int | None
     ) -> list[dict[str, Any]]:
-        """Entities: spans of words, with the mean of their scores."""
+        """The entities of a text: spans of words, with the mean of the words' scores."""
         if isinstance(record, TextRecord):
             count = np.count_nonzero(outputs["end"])
-            spans = characters(record.text, [outputs["start"][:count], outputs["end"][:count]]).T
+            spans = character_offsets(record.text, [outputs["start"][:count], outputs["end"][:count]]).T
         else:
             spans = record.spans
         tags = [tag.decode() for tag in outputs["labels"][: len(spans)]]
-        return self._entities(record.text, spans, tags, outputs["scores"])
+        return self._format_entities(record.text, spans, tags, outputs["scores"])
 
-    def _entities(
+    def _format_entities(
         self, text: str, spans: np.ndarray, tags: Sequence[str], scores: np.ndarray
     ) -> list[dict[str, Any]]:
-        """The answer to a text, of the characters of its words, int64 [words, 2], their tags and scores."""
+        """The entities of a text. `spans` are character offsets of its words, int64 [words, 2]."""
         entities = []
-        for label, first, after in entity_spans(tags, self.scheme):
-            start, end = int(spans[first, 0]), int(spans[after - 1, 1])
-            score = float(np.mean(scores[first:after]))
+        for label, first, last in entity_spans(tags, self.scheme):
+            start, end = int(spans[first, 0]), int(spans[last - 1, 1])
+            score = float(np.mean(scores[first:last]))
             places = {"start": start, "end": end, "text": text[start:end]}
             entities.append({"label": label, "score": score, **places})
         return entities

@@ -1,9 +1,9 @@
 """Interfaces of a kind of task.
 
-Text goes one way: tokens → model → `decide`, in the graph. In bulk, for training and files, `encode` makes
-rows of tokens of records, a model sees them in batches, and `predictions` are made of what `decide` gives. At
-once, for a server and for `pipeline`, `answer` does all of it in one graph, from strings to outputs, and
-`format_output` makes plain values of these.
+All text goes the same way: tokens → model → `decide`, which runs in the graph. Training and `predict` work in
+bulk: `encode` tokenises all records, the model sees them in batches, and `predictions` formats the decisions.
+Servers and `pipeline` call `answer`, one graph from strings to outputs, and `format_output` turns its outputs
+into plain Python values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from albert_tf.report import Report
 from albert_tf.tasks.examples import TokenizedExamples, utf8
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.losses import LossSpec
-from albert_tf.tasks.serving import EARLY_EXIT, EXAMPLE_PATIENCE, Served, Signature, sign
+from albert_tf.tasks.serving import EARLY_EXIT, EXAMPLE_PATIENCE, ServingModel, Signature, sign
 from albert_tf.text.text_tokenizer import check_text
 from albert_tf.text.tokenizer import TextTokenizer
 
@@ -33,7 +33,7 @@ Arrays = Mapping[str, np.ndarray]
 # Content of task.json: `model` and its arguments, `labels`, `seq_length`, settings of questions.
 TaskConfig = Mapping[str, Any]
 
-SEQ_LENGTH = 128  # of a model whose task.json names none
+SEQ_LENGTH = 128  # default of a task.json without `seq_length`
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,11 +42,11 @@ class Examples:
 
     records: Sequence[Any]  # one a prediction
     rows: TokenizedExamples  # input of a model; a long record may have several
-    places: Any = None  # where the parts of a record are among the rows, for kinds that need it
+    places: Any = None  # rows of each record, for kinds whose records have several
 
 
 class Prediction(NamedTuple):
-    """Prediction for a record; questions on a context have an `AnswerPrediction`."""
+    """Prediction for a record. Question answering has its own, `AnswerPrediction`."""
 
     value: Any  # a label; a tuple of labels or tags; a number; the number of an option
     scores: np.ndarray  # probability of each label or option; of each tag; the number itself
@@ -61,61 +61,61 @@ class Prediction(NamedTuple):
 
     @property
     def order(self) -> np.ndarray:
-        """Places of labels among the scores: what is decided first, and the likelier before the others."""
+        """Places of the labels: first the predicted ones, then the others, the likeliest first."""
         is_other = ~np.isin(np.arange(len(self.scores)), self.chosen)
         return np.lexsort((-self.scores, is_other))
 
 
 class Task(abc.ABC):
-    """A kind of task, with the settings of one model."""
+    """A kind of task with the settings of one model."""
 
     name: ClassVar[str]  # as `pipeline` takes it
     model: ClassVar[str]  # in task.json
-    signature: ClassVar[str]  # that a pipeline asks
-    inputs: ClassVar[tuple[str, ...]]  # of that, which are fields of a record
-    example: Mapping[str, Any]  # of these inputs
+    signature: ClassVar[str]  # that a pipeline calls
+    inputs: ClassVar[tuple[str, ...]]  # of the signature, which are fields of a record
+    example: Mapping[str, Any]  # a request with these inputs
     has_exits: ClassVar[bool] = False  # True if texts may leave early
 
     def __init__(self, config: TaskConfig):
         self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
         self.labels: Sequence[str] = config.get("labels") or ()
 
-    # The outputs for texts by the names of inputs, as tensors: `answer(served, text=…)`.
+    # From a serving model and tensors by the names of the inputs to outputs: `answer(served, text=…)`.
     answer: Callable[..., Tensors]
 
-    def signatures(self, served: Served) -> dict[str, Signature]:
-        """`answer` as functions of a server by name, the default one first.
+    def signatures(self, served: ServingModel) -> dict[str, Signature]:
+        """The functions that a server offers, by name, the default one first: `answer` with its inputs.
 
-        A model with exits has `early_exit`, the same with `patience` int32 [B].
+        A model with early exits also has `early_exit`, with the further input `patience`, int32 [B].
         """
-        self.check_served(served)
+        self.check_model(served)
         answer, requests = functools.partial(self.answer, served), {self.signature: self.example}
         if self.has_exits and served.has_exits:
             requests[EARLY_EXIT] = {**self.example, **EXAMPLE_PATIENCE}
         return {name: sign(answer, example) for name, example in requests.items()}
 
-    def check_served(self, served: Served) -> None:  # noqa: B027  few kinds refuse any
-        """Refuses a model that the task does not fit, before anything is computed."""
+    def check_model(self, served: ServingModel) -> None:  # noqa: B027  few kinds refuse any
+        """Raises InputError for a model that does not fit the task. Called before anything is computed."""
 
     @abc.abstractmethod
     def parse_input(self, value: Any, where: str) -> Any:
-        """A record of one input of a pipeline; an InputError names the place of what is none."""
+        """Makes a record of one input of a pipeline. Raises InputError with its place, `where`."""
 
     def check(self, records: Records) -> None:  # noqa: B027  few kinds refuse any
-        """Refuses records that cannot be answered together."""
+        """Raises InputError for records that cannot be answered together."""
 
     def to_model_inputs(self, records: Records) -> tuple[str, dict[str, Any]]:
-        """Inputs of `answer` for some records, after the name of the signature that takes them."""
+        """The name of the signature that takes the records, and its inputs."""
         return self.signature, self.texts_of(records, *self.inputs)
 
     @staticmethod
     def texts_of(records: Records, *names: str) -> dict[str, list[Any]]:
         """Fields of records as inputs of a signature."""
-        return {name: [_encoded(getattr(record, name)) for record in records] for name in names}
+        return {name: [_to_bytes(getattr(record, name)) for record in records] for name in names}
 
     @classmethod
     def fields(cls, value: Any, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """Texts of a dict by their names; an InputError where it is no such dict, or has unknown keys."""
+        """The texts of a dict, by names. Raises InputError if one is missing, or a key is unknown."""
         if isinstance(value, Mapping):
             check_names(value, cls.inputs, where)
         if not isinstance(value, Mapping) or not value.keys() >= set(names):
@@ -124,61 +124,63 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def format_output(self, record: Any, outputs: Arrays, top_k: int | None) -> Any:
-        """Answer of a pipeline to a record: plain values, places in characters.
+        """The answer of a pipeline to a record: plain values, with places in characters.
 
-        `outputs` are those of `answer` for this record. `top_k` is the number of answers, where there may be
-        several.
+        Args:
+          record: a record that `parse_input` made.
+          outputs: the row of this record in the outputs of `answer`.
+          top_k: number of answers. None: the default of the task.
         """
 
     def collect(self, answers: list[Any]) -> Any:
-        """What a pipeline returns for a list of inputs, given the answer of each."""
+        """Joins the answers to a list of inputs into the result of a pipeline."""
         return answers
 
 
-def _encoded(texts: str | Sequence[str]) -> Any:
+def _to_bytes(texts: str | Sequence[str]) -> Any:
     return utf8(texts) if isinstance(texts, str) else [utf8(text) for text in texts]
 
 
 def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:
-    """Values of tokens, [B, …], at the length of the longest sequence, whatever that of the batch is."""
+    """Pads values of tokens, [B, S, …], to a fixed length, so that batches of all lengths have one shape."""
     padded = tf.pad(values, [[0, 0], [0, length - tf.shape(values)[1]]], constant_values=filler)
     return tf.ensure_shape(padded, [None, length])
 
 
 class FinetuningTask(Task):
-    """A kind of task that models are fine-tuned for."""
+    """A kind of task for which models are fine-tuned."""
 
-    is_pooled: ClassVar[bool] = False  # True if the head reads a state of a sequence that `pooling` chooses
-    has_windows: ClassVar[bool] = False  # True if long texts are read in windows, as `QuestionSettings` say
-    metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # of which the first decides on the best step
-    report_names: tuple[str, ...] = ("ece",)  # further figures of `report`
-    losses: Mapping[str, LossSpec]  # terms of the loss by name, which add up
-    has_evaluation_loss: bool = True  # True if the outputs that predictions are made of tell the loss
+    is_pooled: ClassVar[bool] = False  # True if the head reads one state of a sequence, chosen by `pooling`
+    has_windows: ClassVar[bool] = False  # True if long texts are read in windows (`QuestionSettings`)
+    metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # the first one chooses the best step
+    report_names: tuple[str, ...] = ("ece",)  # further metrics in `report`
+    losses: Mapping[str, LossSpec]  # terms of the loss by name; their sum is the loss
+    has_evaluation_loss: bool = True  # True if the loss can be computed from the outputs of a prediction
 
     @classmethod
     @abc.abstractmethod
     def model_config(cls, records: Records) -> dict[str, Any]:
-        """Entries of task.json for a model that learns these records: its class, its size, its labels."""
+        """Entries of task.json for a model that learns these records: class, size, labels."""
 
     @classmethod
     def labels_of(cls, record: Any) -> tuple[str, ...]:
-        """Labels of a record, by which data is held out evenly; none of kinds whose labels are no names."""
+        """Labels of a record, by which held-out data is stratified. Empty for kinds without label names."""
         return ()
 
     @abc.abstractmethod
     def encode(self, records: Records, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
-        """Records as rows of tokens; an InputError names a record that does not fit the model."""
+        """Tokenises records. Raises InputError, with its place, for a record that does not fit the model."""
 
     @abc.abstractmethod
     def collect_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """What `predictions` needs of a model's outputs: [B, …], with static shapes but for B."""
+        """Selects the tensors that `predictions` needs: [B, …], with static shapes except B."""
 
     @abc.abstractmethod
     def predictions(self, examples: Examples, outputs: Arrays) -> list[Any]:
-        """A prediction of each record, of what `collect_outputs` has given for all rows, [N, …]."""
+        """Predictions, one for each record, from the outputs of `collect_outputs` for all rows, [N, …]."""
 
     def objective(self) -> LossFn:
-        """Objective of fine-tuning."""
+        """The loss function of fine-tuning."""
         losses = self.losses
 
         def terms(outputs: Tensors, batch: Tensors) -> dict[str, LossSum]:
@@ -195,4 +197,4 @@ class FinetuningTask(Task):
 
     @abc.abstractmethod
     def report(self, records: Records, predictions: Sequence[Any]) -> Report:
-        """Further figures, tables and curves of predictions for labelled records."""
+        """Further metrics, tables and curves of predictions for labelled records."""

@@ -12,15 +12,15 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError, shorten
-from albert_tf.text.offsets import cut_where, edges, rows_of
+from albert_tf.text.offsets import cut_where, row_edges, rows_of
 from albert_tf.text.text_tokenizer import (
     InputFormat,
     TextTokenizer,
     TokensWithOffsets,
     Vocabulary,
-    traced_once,
+    trace_once,
 )
-from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, lines_of_vocabulary
+from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, split_vocabulary_lines
 
 BPE_VOCABULARY_FILE, BPE_MERGES_FILE = "vocab.json", "merges.txt"
 BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
@@ -29,15 +29,15 @@ _CODE_POINTS = 0x110000
 # Unicode's White_Space, which \s matches.
 _BLANKS = [*map(ord, "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"), *range(0x2000, 0x200B)]
 _LETTER, _NUMBER, _OTHER, _BLANK = range(4)
-# What is a word of its own behind an apostrophe.
+# Letters that form a word with the apostrophe before them.
 _CONTRACTIONS = ("s", "t", "m", "d", "re", "ve", "ll")
 
 
-# Tokens that stand for no text: <s>, <|endoftext|>, [PAD], and what fills RoBERTa's vocabulary up.
+# Tokens that stand for no text: <s>, <|endoftext|>, [PAD], and the filling of RoBERTa's vocabulary.
 _NAME = re.compile(r"<.*>|\[.*\]|madeupword\d+")
 
 
-def _ids(content: bytes) -> dict[str, int]:
+def _parse_ids(content: bytes) -> dict[str, int]:
     """The ids of tokens in `vocab.json`; ValueError or TypeError if it holds something else."""
     ids = json.loads(content)
     if wrong := [token for token, number in ids.items() if type(number) is not int]:
@@ -46,9 +46,9 @@ def _ids(content: bytes) -> dict[str, int]:
 
 
 def byte_characters() -> list[str]:
-    """The character that stands for each byte in `vocab.json` and `merges.txt`: itself where it can be seen.
+    """The character that stands for each byte in `vocab.json` and `merges.txt`.
 
-    Source: GPT-2's `bytes_to_unicode`.
+    A byte that is a visible character stands for itself. Source: GPT-2's `bytes_to_unicode`.
     """
     visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = iter(range(256, 512))
@@ -56,27 +56,26 @@ def byte_characters() -> list[str]:
 
 
 class BytePairVocabulary(Vocabulary):
-    """Tokens and merges of byte-level BPE: ids by token in `vocab.json`, a pair a line in `merges.txt`."""
+    """Byte-level BPE: `vocab.json` has the id of each token, `merges.txt` one pair of tokens per line."""
 
     kind = BYTE_LEVEL_BPE
     special_pieces = BPE_SPECIAL_TOKENS
 
     def _read(self) -> list[str]:
         try:
-            ids = _ids(self.files[BPE_VOCABULARY_FILE])
-            lines = lines_of_vocabulary(self.files[BPE_MERGES_FILE], BPE_MERGES_FILE)
+            ids = _parse_ids(self.files[BPE_VOCABULARY_FILE])
+            lines = split_vocabulary_lines(self.files[BPE_MERGES_FILE], BPE_MERGES_FILE)
             pairs = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-            joined = [(ids[a], ids[b], ids[a + b]) for a, b in pairs]
+            merges = [(ids[a], ids[b], ids[a + b]) for a, b in pairs]
             self.byte_ids = np.array([ids[character] for character in byte_characters()], np.int32)  # [256]
         except (ValueError, AttributeError, TypeError, KeyError) as error:
-            found = f"{BPE_VOCABULARY_FILE} and {BPE_MERGES_FILE} are not those of one byte-level BPE"
-            raise InputError(f"{self.name}: {found} ({type(error).__name__}: {error})") from error
-        self.merges = np.array(joined, np.int64).reshape(-1, 3)  # [M, 3], left, right and joined ids
+            problem = f"{BPE_VOCABULARY_FILE} and {BPE_MERGES_FILE} are not those of one byte-level BPE"
+            raise InputError(f"{self.name}: {problem} ({type(error).__name__}: {error})") from error
+        self.merges = np.array(merges, np.int64).reshape(-1, 3)  # [M, 3], left, right and merged ids
         tokens = sorted(ids, key=ids.__getitem__)
         if [ids[token] for token in tokens] != list(range(len(tokens))):
-            wanted = f"0 to {len(tokens) - 1}, each once"
-            raise InputError(f"{self.name}: ids in {BPE_VOCABULARY_FILE} are not {wanted}")
-        # Of bytes, and of what merges make of them.
+            expected = f"0 to {len(tokens) - 1}, each once"
+            raise InputError(f"{self.name}: ids in {BPE_VOCABULARY_FILE} are not {expected}")
         self.ordinary_ids = np.unique(np.concatenate([self.byte_ids, self.merges[:, 2].astype(np.int32)]))
         self._check_whole(tokens)
         space = byte_characters()[ord(" ")]
@@ -84,7 +83,7 @@ class BytePairVocabulary(Vocabulary):
         return tokens
 
     def _check_whole(self, tokens: Sequence[str]) -> None:
-        """InputError if tokens that stand for text are made by no merge: the end of the file is missing."""
+        """Raises InputError if no merge makes a token of text: then the end of `merges.txt` is missing."""
         others = np.delete(np.array(tokens, object), self.ordinary_ids)
         unmade = [token for token in others if not _NAME.fullmatch(token)]
         if unmade or not len(self.merges):
@@ -101,14 +100,14 @@ class BytePairVocabulary(Vocabulary):
 
     @functools.cached_property
     def token_bytes(self) -> np.ndarray:
-        """The bytes that each token stands for, [V]; those of its own name where it stands for none."""
+        """The bytes that each token stands for, [V]; a token that stands for no text has its own name."""
         byte_of = {character: byte for byte, character in enumerate(byte_characters())}
         is_name = [token in BPE_SPECIAL_TOKENS or not byte_of.keys() >= set(token) for token in self.pieces]
-        found = [
+        contents = [
             token.encode() if named else bytes(map(byte_of.__getitem__, token))
             for token, named in zip(self.pieces, is_name, strict=True)
         ]
-        return np.array(found, object)
+        return np.array(contents, object)
 
     @functools.cached_property
     def texts(self) -> np.ndarray:
@@ -127,80 +126,81 @@ class BytePairTokenizer(TextTokenizer):
 
     def __init__(self, vocabulary: BytePairVocabulary, **settings: bool):
         super().__init__(vocabulary, **settings)
-        left, right, joined = vocabulary.merges.T
+        left, right, merged = vocabulary.merges.T
         keys = left * len(vocabulary) + right
         order = np.argsort(keys)
         self._keys = keys[order]  # int64 [M], ascending
         self._ranks = order.astype(np.int32)  # of the merge with each key
-        self._joined = joined.astype(np.int32)  # by rank
+        self._merged_ids = merged.astype(np.int32)  # by rank
         self.bytes_per_token = max(map(len, vocabulary.pieces))  # a character is a byte
 
-    @traced_once
+    @trace_once
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """As of `TextTokenizer`."""
-        words = cut_where(self._normalized(text), opens_word)
+        """See `TextTokenizer`."""
+        words = cut_where(self._normalize(text), opens_word)
         distinct, numbers = tf.unique(words.text)
-        pieces = tf.gather(self._merged(distinct), numbers)  # [W, (tokens)]
+        pieces = tf.gather(self._merge_pairs(distinct), numbers)  # [W, (tokens)]
         counts = tf.math.unsorted_segment_sum(pieces.row_lengths(), words.rows, tf.size(text))
         return tf.RaggedTensor.from_row_lengths(pieces.flat_values, counts, validate=False)
 
-    @traced_once
+    @trace_once
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
-        """As of `TextTokenizer`."""
+        """See `TextTokenizer`."""
         tokens = self(text)
         sizes = np.array([len(token) for token in self.vocabulary.pieces], np.int64)  # a character is a byte
         lengths, rows = tf.gather(sizes, tokens.values), rows_of(tokens.row_splits)
         starts = tf.cumsum(lengths, exclusive=True)  # in all texts joined
-        firsts = tf.gather(tokens.row_splits, rows)  # the first token of each one's text
-        added = tf.strings.length(self._normalized(text)) - tf.strings.length(text)  # [B]
+        firsts = tf.gather(tokens.row_splits, rows)  # the first token of each token's text
+        added = tf.strings.length(self._normalize(text)) - tf.strings.length(text)  # [B]
         starts -= tf.gather(starts, firsts) + tf.gather(tf.cast(added, tf.int64), rows)
         return tokens, tokens.with_values(tf.maximum(starts, 0)), tokens.with_values(starts + lengths)
 
-    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
+    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
         if not self.add_prefix_space:
             return text
         first = tf.strings.substr(text, 0, 1)
         return tf.where((first == "") | (first == " "), text, tf.strings.join([" ", text]))
 
     def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
-        """As of `TextTokenizer`: the very bytes that were tokenised."""
+        """See `TextTokenizer`. The result has exactly the bytes that were tokenised."""
         return tf.strings.reduce_join(tf.gather(self.vocabulary.token_bytes, tokens), axis=1)
 
-    def _merged(self, words: tf.Tensor) -> tf.RaggedTensor:
+    def _merge_pairs(self, words: tf.Tensor) -> tf.RaggedTensor:
         """The tokens of words, string [U] to int32 [U, (tokens)].
 
-        The pair of tokens with the lowest rank is joined, as long as there is one.
+        Each step merges the pair of tokens with the lowest rank in each word, until no pair has a merge.
         """
         count = tf.size(words)
         values = tf.io.decode_raw(tf.strings.reduce_join(words), tf.uint8)  # [N]
         lengths = tf.strings.length(words)
         ids = tf.gather(self.vocabulary.byte_ids, tf.cast(values, tf.int32))  # [N]
         rows = tf.repeat(tf.range(count), lengths)  # [N]
-        never = len(self._ranks)
+        no_merge = len(self._ranks)
 
-        def ranks_of(ids: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-            """The rank of the merge of each token with the next one, `never` where there is none."""
+        def find_ranks(ids: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+            """The rank of the merge of each token with the next one; `no_merge` if there is none."""
             keys = tf.cast(ids[:-1], tf.int64) * len(self.vocabulary) + tf.cast(ids[1:], tf.int64)
-            places = tf.minimum(tf.searchsorted(self._keys, keys), never - 1)
-            known = tf.equal(tf.gather(self._keys, places), keys) & tf.equal(rows[:-1], rows[1:])
-            return tf.concat([tf.where(known, tf.gather(self._ranks, places), never), [never]], axis=0)
+            places = tf.minimum(tf.searchsorted(self._keys, keys), no_merge - 1)
+            has_merge = tf.equal(tf.gather(self._keys, places), keys) & tf.equal(rows[:-1], rows[1:])
+            ranks = tf.where(has_merge, tf.gather(self._ranks, places), no_merge)
+            return tf.concat([ranks, [no_merge]], axis=0)
 
-        def join(ids: tf.Tensor, rows: tf.Tensor, ranks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def merge(ids: tf.Tensor, rows: tf.Tensor, ranks: tf.Tensor) -> tuple[tf.Tensor, ...]:
             best = tf.gather(tf.math.unsorted_segment_min(ranks, rows, count), rows)
-            joins = tf.equal(ranks, best) & (ranks < never)
-            # Of a row of pairs that overlap ("aaa" by "a a") every second one is joined.
+            merges = tf.equal(ranks, best) & (ranks < no_merge)
+            # Where pairs overlap ("aaa" by "a a"), every second one is merged.
             places = tf.range(tf.size(ids))
-            last_other = _running_max(tf.where(joins, -1, places))
-            joins &= (places - last_other) % 2 == 1
-            ids = tf.where(joins, tf.gather(self._joined, tf.minimum(ranks, never - 1)), ids)
-            stays = tf.concat([[True], ~joins[:-1]], axis=0)[: tf.size(ids)]
+            last_other = _running_max(tf.where(merges, -1, places))
+            merges &= (places - last_other) % 2 == 1
+            ids = tf.where(merges, tf.gather(self._merged_ids, tf.minimum(ranks, no_merge - 1)), ids)
+            stays = tf.concat([[True], ~merges[:-1]], axis=0)[: tf.size(ids)]
             ids, rows = tf.boolean_mask(ids, stays), tf.boolean_mask(rows, stays)
-            return ids, rows, ranks_of(ids, rows)
+            return ids, rows, find_ranks(ids, rows)
 
         ids, rows, _ = tf.while_loop(
-            lambda ids, rows, ranks: tf.reduce_min(ranks) < never,
-            join,
-            (ids, rows, ranks_of(ids, rows)),
+            lambda ids, rows, ranks: tf.reduce_min(ranks) < no_merge,
+            merge,
+            (ids, rows, find_ranks(ids, rows)),
             shape_invariants=(tf.TensorShape([None]),) * 3,
         )
         counts = tf.math.bincount(rows, minlength=count, dtype=tf.int64)
@@ -208,14 +208,14 @@ class BytePairTokenizer(TextTokenizer):
 
 
 def _running_max(values: tf.Tensor) -> tf.Tensor:
-    """The largest of the values so far, of numbers that are -1 or their own places: int32 [N]."""
+    """The largest value up to each position, int32 [N]; each value is -1 or its own position."""
     places = tf.boolean_mask(values, values >= 0)
     return tf.gather(tf.concat([[-1], places], axis=0), tf.cumsum(tf.cast(values >= 0, tf.int32)))
 
 
 @functools.cache
 def character_classes() -> tuple[np.ndarray, np.ndarray]:
-    """Runs of code points of one class: the first of each, and its class, int32 [R] both."""
+    """Runs of code points of one class: the first code point and the class of each run, int32 [R] both."""
     kinds = {"L": _LETTER, "N": _NUMBER}
     categories = (unicodedata.category(chr(code)) for code in range(_CODE_POINTS))
     classes = np.array([kinds.get(category[0], _OTHER) for category in categories])
@@ -225,24 +225,25 @@ def character_classes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    r"""True for the characters, int32 [C], that GPT-2's words begin with; rows are their texts, int32 [C].
+    r"""True for characters that begin one of GPT-2's words, bool [C].
+
+    `codes` are the code points of the characters and `rows` the texts they belong to, int32 [C] both.
 
     Words are letters, digits or others, with the one space before them: the matches of
     `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
-    TensorFlow's regular expressions cannot look ahead: so the characters that words begin with are found by
-    what is around them.
+    TensorFlow's regular expressions cannot look ahead, so this function compares neighbouring characters.
     """
     firsts, kinds = character_classes()
     classes = tf.gather(kinds, tf.searchsorted(firsts, codes, side="right") - 1)  # [C]
-    is_first, is_last = edges(rows)
+    is_first, is_last = row_edges(rows)
     changes = is_first | tf.not_equal(classes, tf.roll(classes, 1, axis=0))
     is_blank = tf.equal(classes, _BLANK)
-    # Of several blanks the last one leaves the others if something follows; a space goes with what follows.
+    # The last of several blanks begins a word if a word follows; a space belongs to the word after it.
     before_word = ~is_last & ~tf.roll(is_blank, -1, axis=0)
     after_space = ~is_first & tf.roll(tf.equal(codes, ord(" ")), 1, axis=0)
     opens = tf.where(is_blank, changes | before_word, changes & ~after_space)
 
-    # An apostrophe that begins a word takes some letters with it, and the next word begins after them.
+    # An apostrophe that begins a word may form a contraction with its letters; the next word follows them.
     apostrophes = tf.where(opens & tf.equal(codes, ord("'")))[:, 0]  # [A]
     following = tf.gather(tf.pad(codes, [[0, 2]]), apostrophes[:, tf.newaxis] + [1, 2])  # [A, 2]
     ends = tf.gather(tf.pad(rows, [[0, 2]], constant_values=-1), apostrophes[:, tf.newaxis] + [1, 2])

@@ -26,16 +26,18 @@ CONCURRENT_REQUESTS = 16  # to a filesystem that may be far away
 
 
 def path_list(inputs: Paths) -> list[str]:
-    """Paths and globs, one or several, as they were given."""
+    """The paths and globs as a list of str."""
     return [os.fspath(x) for x in ([inputs] if isinstance(inputs, str | os.PathLike) else inputs)]
 
 
-def matched_paths(inputs: Paths) -> list[str]:
-    """The files and folders that paths and globs, on any filesystem that TensorFlow reads, stand for.
+def expand_globs(inputs: Paths) -> list[str]:
+    """The files and folders that paths and globs name, on any filesystem that TensorFlow reads.
 
-    A name that exists is taken literally, whatever [ or * is in it; any other is a glob. What one glob
-    stands for is sorted; there are no repetitions.
+    A name that exists is taken literally, even with [ or * in it; any other name is a glob. The matches of
+    one glob are sorted. Each path comes once.
 
+    Args:
+      inputs: a path, a glob or a list of them.
     Raises:
       FileNotFoundError: a path does not exist, a glob matches nothing, or the list is empty.
       OSError: a path cannot be read.
@@ -48,14 +50,14 @@ def matched_paths(inputs: Paths) -> list[str]:
         found = [pattern] if exists(pattern) else sorted(tf.io.gfile.glob(pattern))
         if not found:
             raise FileNotFoundError(f"{pattern}: no such file or glob: correct the path")
-        # TensorFlow finds ./text.txt where text.* is asked for.
+        # TensorFlow returns ./text.txt for the glob text.*.
         paths += found if pattern.startswith("./") else [path.removeprefix("./") for path in found]
     return list(dict.fromkeys(paths))
 
 
 def distinct_paths(inputs: Paths) -> list[str]:
-    """The paths that `matched_paths` finds; an InputError names one that is given twice."""
-    paths = [path for one in path_list(inputs) for path in matched_paths(one)] or matched_paths(inputs)
+    """The paths that `expand_globs` finds; InputError if one is given twice."""
+    paths = [path for one in path_list(inputs) for path in expand_globs(one)] or expand_globs(inputs)
     names = [os.path.normpath(path) for path in paths]
     for number, name in enumerate(names):
         if name in names[:number]:
@@ -64,8 +66,8 @@ def distinct_paths(inputs: Paths) -> list[str]:
 
 
 def input_files(inputs: Paths) -> list[str]:
-    """The files that `matched_paths` finds; IsADirectoryError if one of them is a folder."""
-    files = matched_paths(inputs)
+    """The files that `expand_globs` finds; IsADirectoryError if one of them is a folder."""
+    files = expand_globs(inputs)
     for file in files:
         if tf.io.gfile.isdir(file):
             raise IsADirectoryError(f"{file} is a folder: name its files, for example by a glob")
@@ -76,14 +78,14 @@ GZIP_SUFFIX = ".gz"
 _CHUNK_BYTES = 1 << 20
 
 
-_checked: set[tuple[str, int, int]] = set()  # paths, sizes and times of change
+_checked_files: set[tuple[str, int, int]] = set()  # paths, sizes and times of change
 
 
 def check_text_files(files: Iterable[str]) -> None:
-    """Reads files, compressed if they end in `.gz`, to their ends and checks that they are text.
+    """Checks that files are text, by reading each to its end; names in `.gz` are decompressed.
 
     TensorFlow's reader silently stops where a `.gz` is cut off, and passes on bytes that are not UTF-8. A
-    file that has not changed since it was checked is not read again.
+    file that has not changed since its last check is not read again.
 
     Raises:
       InputError: a file is not UTF-8, is named as JSON lines, or is a damaged `.gz`.
@@ -94,11 +96,11 @@ def check_text_files(files: Iterable[str]) -> None:
         if file.removesuffix(GZIP_SUFFIX).endswith(".jsonl"):
             raise InputError(f"{file} holds JSON: `albert-tf prepare --input_format jsonl` reads it")
         stat = tf.io.gfile.stat(file)
-        known = (file, stat.length, stat.mtime_nsec)
-        if known not in _checked:
-            with tf.io.gfile.GFile(file, "rb") as stored, open_decompressed(file, stored) as opened:
-                check_utf8(opened, file, is_over)
-            _checked.add(known)
+        version = (file, stat.length, stat.mtime_nsec)
+        if version not in _checked_files:
+            with tf.io.gfile.GFile(file, "rb") as stored, open_decompressed(file, stored) as stream:
+                check_utf8(stream, file, is_over)
+            _checked_files.add(version)
 
     with ThreadPoolExecutor(2) as pool:
         try:
@@ -109,9 +111,9 @@ def check_text_files(files: Iterable[str]) -> None:
 
 @contextmanager
 def open_decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
-    """The content of a file that is compressed if its name ends in `.gz`, from its stored bytes.
+    """A stream of a file's content, from its stored bytes; names that end in `.gz` are decompressed.
 
-    InputError, inside of the block, where a damaged `.gz` is read.
+    Reading a damaged `.gz` inside the `with` block raises InputError.
     """
     if not file.endswith(GZIP_SUFFIX):
         yield stored
@@ -126,7 +128,7 @@ def open_decompressed(file: str, stored: IO[bytes]) -> Iterator[IO[bytes]]:
 def check_utf8(stream: IO[bytes], file: str, is_over: threading.Event | None = None) -> None:
     """Reads a stream to its end; an InputError names the first line that is not UTF-8.
 
-    Another thread ends it with CancelledError by `is_over`.
+    When another thread sets `is_over`, the reading stops with CancelledError.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     line, before = 1, b""
@@ -136,28 +138,28 @@ def check_utf8(stream: IO[bytes], file: str, is_over: threading.Event | None = N
         try:
             decoder.decode(part, final=not part)
         except UnicodeDecodeError as error:
-            # Of bytes of the part before, which hold no end of a line, and of this one.
-            line += _line_ends(before, error.object[: error.start])
+            # `error.object` may begin with bytes of the part before, which hold no line end.
+            line += _count_line_ends(before, error.object[: error.start])
             raise InputError(f"{file}:{line}: not UTF-8: `iconv -f ENCODING -t UTF-8` converts it") from None
-        line += _line_ends(before, part)
+        line += _count_line_ends(before, part)
         before = part[-1:]
 
 
-def _line_ends(before: bytes, part: bytes) -> int:
-    """The line ends, LF, CR or CR LF, in a part of a file after the byte before it."""
+def _count_line_ends(before: bytes, part: bytes) -> int:
+    """The number of line ends, LF, CR or CR LF, in a part of a file; `before` is the byte before it."""
     pairs = part.count(b"\r\n") + (before == b"\r" and part.startswith(b"\n"))
     return part.count(b"\n") + part.count(b"\r") - pairs
 
 
 def decode_text(content: bytes, file: str) -> str:
-    """The text of a whole file, without byte order mark; InputError if it is not UTF-8."""
+    """The text of a whole file, without its byte order mark; InputError if it is not UTF-8."""
     check_utf8(io.BytesIO(content), file)
     return content.decode("utf-8-sig")
 
 
 _BLOCK, _NUM_BLOCKS = 1 << 16, 16
 
-# Of what `file_identities` has written; older versions knew no digests.
+# The schema of `file_identities`; older versions wrote no digests.
 _ENTRIES = {"name": make_check("str"), "bytes": check_count}
 check_identities = make_list_check(make_object_check(_ENTRIES, {"sha256": make_check("str")}))
 
@@ -165,32 +167,31 @@ check_identities = make_list_check(make_object_check(_ENTRIES, {"sha256": make_c
 def file_identities(files: Iterable[str]) -> list[dict[str, Any]]:
     """`name`, `bytes` and `sha256` of each file, for recipe.json.
 
-    The SHA-256 is that of 16 blocks of 64 KiB, evenly spaced from the first to the last: of a file of up to
-    1 MiB it covers all; of a larger one a change that keeps its size, and lies between the blocks, goes
-    unnoticed.
+    The SHA-256 covers all of a file of up to 1 MiB. Of a larger file it covers 16 blocks of 64 KiB, evenly
+    spaced from the first to the last. A change between the blocks that keeps the size goes unnoticed.
     """
     with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
-        return list(pool.map(_identity, files))
+        return list(pool.map(_file_identity, files))
 
 
-def _identity(file: str) -> dict[str, Any]:
+def _file_identity(file: str) -> dict[str, Any]:
     size = tf.io.gfile.stat(file).length
     digest = hashlib.sha256()
-    with tf.io.gfile.GFile(file, "rb") as opened:
+    with tf.io.gfile.GFile(file, "rb") as stream:
         if size <= _BLOCK * _NUM_BLOCKS:
-            digest.update(opened.read())
+            digest.update(stream.read())
         else:
             for number in range(_NUM_BLOCKS):
-                opened.seek((size - _BLOCK) * number // (_NUM_BLOCKS - 1))
-                digest.update(opened.read(_BLOCK))
+                stream.seek((size - _BLOCK) * number // (_NUM_BLOCKS - 1))
+                digest.update(stream.read(_BLOCK))
     return {"name": os.path.basename(file), "bytes": size, "sha256": digest.hexdigest()}  # noqa: PTH119
 
 
 def describe_difference(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> str | None:
-    """The first file that differs between two lists of identities; None if none does."""
+    """One line about the first file that differs between two lists of identities; None if none differs."""
     for old, new in itertools.zip_longest(before, now):
         if old is None or new is None:
             return f"{(old or new)['name']} is {'missing' if new is None else 'new'}"
-        if any(new[key] != old[key] for key in old):  # older versions knew no digests
+        if any(new[key] != old[key] for key in old):  # older versions wrote no digests
             return f"{new['name']} has changed: it was {old['name']} of {old['bytes']:,} bytes"
     return None

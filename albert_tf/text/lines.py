@@ -14,7 +14,9 @@ _Item = TypeVar("_Item")
 def group_by_size(
     items: Iterable[_Item], size_of: Callable[[_Item], int], size: int
 ) -> Iterator[list[_Item]]:
-    """Items in lists, each of which ends where the sum of its items' sizes reaches `size`, or with the last.
+    """Groups items into lists; a list ends when the sum of its items' sizes reaches `size`.
+
+    The last list may be smaller.
 
     >>> list(group_by_size(["a", "bcd", "e", "f"], len, 3))
     [['a', 'bcd'], ['e', 'f']]
@@ -30,24 +32,24 @@ def group_by_size(
         yield group
 
 
-MAX_SENTENCE_BYTES = 4192  # bytes; SentencePiece, when it is trained, skips what is longer
-PART_BYTES = 1024  # bytes of a longer one that become a sentence: half of what fills an example of 512 tokens
+MAX_SENTENCE_BYTES = 4192  # SentencePiece's training skips longer sentences
+PART_BYTES = 1024  # a longer sentence is cut into parts of this size, half an example of 512 tokens
 
 _BLOCK_BYTES = 1 << 20
-# What Python's `str.isspace` calls a space, and what cannot be seen and stands in its place.
+# The spaces of Python's `str.isspace`, and the invisible characters U+200B and U+FEFF.
 _BLANKS = r"\t-\r\x1C-\x20\x85\xA0\u1680\u2000-\u200B\u2028\u2029\u202F\u205F\u3000\uFEFF"
 _BLANK = re.compile(f"[{_BLANKS}]*")
-_NO_BYTE_OF_TEXT = b"\xfd"  # in UTF-8, which checks of the files have found them to be
+_NO_BYTE_OF_TEXT = b"\xfd"  # occurs in no UTF-8 text, and `check_text_files` has checked the files
 
 
 def text_lines(file: tf.Tensor | str) -> tf.data.Dataset:
-    """The lines of a text file, string scalars; one that ends in `.gz` is decompressed.
+    """The lines of a text file, string scalars; a file whose name ends in `.gz` is decompressed.
 
-    Lines end as Python's universal newlines do: at LF, CR or CR LF.
+    Lines end at LF, CR or CR LF, as with Python's universal newlines.
     """
-    # What is cut off would be read to where it breaks: see check_text_files.
+    # A damaged `.gz` would silently end early: see check_text_files.
     is_compressed = tf.strings.regex_full_match(file, r"(?s).*\.gz")
-    # A reader of tables, here of one column: `TextLineDataset` deletes CRs, and joins the words around them.
+    # A table of one column, since `TextLineDataset` deletes CRs and so joins the words around them.
     table = tf.data.experimental.CsvDataset(
         file,
         [tf.constant("")],
@@ -59,26 +61,26 @@ def text_lines(file: tf.Tensor | str) -> tf.data.Dataset:
 
 
 def split_lines(stream: IO[bytes], longest: int | None = None) -> Iterator[bytes]:
-    """The lines of a stream in UTF-8 with their ends, which are those of `text_lines`.
+    """The lines of a stream in UTF-8, with their line ends: LF, CR or CR LF.
 
     Args:
       stream: the bytes.
-      longest: a line of more bytes comes in parts, of which only the last one has an end; each but the last
-        is cut before a space or, where there is none, before a character. None: all lines are whole.
+      longest: a line of more bytes may come in parts. Only the last part has a line end; the others are cut
+        before a space or, if there is none, before a character. None: all lines are whole.
     """
-    rest = b""
-    while block := stream.read(max(_BLOCK_BYTES, len(rest))):
-        lines = (rest + block).splitlines(keepends=True)
-        # It may go on; a CR may be the first half of an end.
-        rest = b"" if lines[-1].endswith(b"\n") else lines.pop()
+    line = b""
+    while block := stream.read(max(_BLOCK_BYTES, len(line))):
+        lines = (line + block).splitlines(keepends=True)
+        # The last line may go on in the next block; its CR may be the first half of a CR LF.
+        line = b"" if lines[-1].endswith(b"\n") else lines.pop()
         yield from lines
-        if longest is not None and len(rest) > longest:
-            starts = (n for n in range(len(rest) - 1, len(rest) - 5, -1) if rest[n] & 0xC0 != 0x80)
-            cut = max(rest.rfind(b" "), 0) or next(starts, len(rest))
-            yield rest[:cut]
-            rest = rest[cut:]
-    if rest:
-        yield rest
+        if longest is not None and len(line) > longest:
+            starts = (n for n in range(len(line) - 1, len(line) - 5, -1) if line[n] & 0xC0 != 0x80)
+            cut = max(line.rfind(b" "), 0) or next(starts, len(line))
+            yield line[:cut]
+            line = line[cut:]
+    if line:
+        yield line
 
 
 def is_blank(line: bytes) -> bool:
@@ -87,63 +89,64 @@ def is_blank(line: bytes) -> bool:
 
 
 def strip_lines(lines: tf.Tensor) -> tf.Tensor:
-    """Lines, string [n], without the whitespace around them; those that `is_blank` finds are ""."""
-    blanks = re.sub(r"\\u(....)", r"\\x{\1}", _BLANKS)  # as TensorFlow's regular expressions spell them
+    """Lines, string [n], without the whitespace around them; a line that `is_blank` becomes ""."""
+    blanks = re.sub(r"\\u(....)", r"\\x{\1}", _BLANKS)  # the syntax of TensorFlow's regular expressions
     return tf.strings.strip(tf.strings.regex_replace(lines, rf"\A[{blanks}]*\z", ""))
 
 
-# A function of TensorFlow's: it is traced once, not in every pipeline.
+# A tf.function is traced once, not in every pipeline.
 @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
-def bounded_lines(lines: tf.Tensor) -> tf.Tensor:
-    """Lines, string [n], of at most MAX_SENTENCE_BYTES, so that none holds its pipeline up for minutes.
+def split_long_lines(lines: tf.Tensor) -> tf.Tensor:
+    """Splits lines of more than MAX_SENTENCE_BYTES into parts of at most PART_BYTES, string [n] to [m].
 
-    A longer one comes in parts of at most PART_BYTES, each up to the last space that fits or, where there is
-    none, to the end of a character. Neither lines nor parts have whitespace around them; blank lines stay.
+    A part ends at the last space that fits or, if there is none, at the end of a character. Parts have no
+    whitespace around them. Other lines, also blank ones, are unchanged. Without this, one line could hold its
+    pipeline up for minutes.
     """
     too_long = tf.strings.length(lines) > MAX_SENTENCE_BYTES
-    return tf.cond(tf.reduce_any(too_long), lambda: _with_parts(lines, too_long), lambda: lines)
+    return tf.cond(tf.reduce_any(too_long), lambda: _replace_by_parts(lines, too_long), lambda: lines)
 
 
-def _with_parts(lines: tf.Tensor, too_long: tf.Tensor) -> tf.Tensor:
-    """Lines, those that are too long replaced by their parts."""
-    parts = _parts(tf.boolean_mask(lines, too_long))  # [K, l]
-    real = tf.where(parts != "")  # [parts, 2]
-    numbers = tf.gather(tf.where(too_long)[:, 0], real[:, 1])  # [parts], the line of each
+def _replace_by_parts(lines: tf.Tensor, too_long: tf.Tensor) -> tf.Tensor:
+    """Lines, string [n] to [m], with each line that is too long replaced by its parts."""
+    parts = _split_into_parts(tf.boolean_mask(lines, too_long))  # [K, l]
+    places = tf.where(parts != "")  # [parts, 2]
+    numbers = tf.gather(tf.where(too_long)[:, 0], places[:, 1])  # [parts], the line of each
     numbers = tf.concat([tf.where(~too_long)[:, 0], numbers], axis=0)  # [m]
-    texts = tf.concat([tf.boolean_mask(lines, ~too_long), tf.gather_nd(parts, real)], axis=0)
+    texts = tf.concat([tf.boolean_mask(lines, ~too_long), tf.gather_nd(parts, places)], axis=0)
     return tf.gather(texts, tf.argsort(numbers, stable=True))
 
 
-def _parts(lines: tf.Tensor) -> tf.Tensor:
+def _split_into_parts(lines: tf.Tensor) -> tf.Tensor:
     """The parts of lines, string [l] to [K, l], filled up with ""."""
     lengths = tf.strings.length(lines)
     sizes = tf.fill(tf.shape(lines), PART_BYTES + 1)
 
-    def is_left(number: tf.Tensor, begins: tf.Tensor, parts: tf.TensorArray) -> tf.Tensor:
+    def is_unfinished(number: tf.Tensor, begins: tf.Tensor, parts: tf.TensorArray) -> tf.Tensor:
         return tf.reduce_any(begins < lengths)
 
     def write_part(number: tf.Tensor, begins: tf.Tensor, parts: tf.TensorArray) -> tuple[Any, ...]:
-        heads = _heads(tf.strings.substr(lines, begins, sizes))
+        heads = _first_parts(tf.strings.substr(lines, begins, sizes))
         return number + 1, begins + tf.strings.length(heads), parts.write(number, tf.strings.strip(heads))
 
     parts = tf.TensorArray(tf.string, 0, dynamic_size=True, element_shape=[None])
-    *_, parts = tf.while_loop(is_left, write_part, (tf.constant(0), tf.zeros_like(lengths), parts))
+    *_, parts = tf.while_loop(is_unfinished, write_part, (tf.constant(0), tf.zeros_like(lengths), parts))
     return parts.stack()
 
 
-def _heads(texts: tf.Tensor) -> tf.Tensor:
-    """The beginnings of texts, of at most PART_BYTES, up to the last space that fits."""
+def _first_parts(texts: tf.Tensor) -> tf.Tensor:
+    """The first part of each text: at most PART_BYTES, up to the last space that fits."""
     before_space = tf.strings.regex_replace(texts, r"^(\C+) \C*$", r"\1")
     whole_characters = tf.strings.length(texts, unit="UTF8_CHAR") - 1  # the last one may be cut in two
     first = tf.zeros_like(whole_characters)
     characters = tf.strings.substr(texts, first, tf.maximum(whole_characters, 0), unit="UTF8_CHAR")
     fits = (characters != "") & (tf.strings.length(characters) <= PART_BYTES)
-    bytes_ = tf.strings.substr(texts, 0, PART_BYTES)  # of what is not UTF-8
+    bytes_ = tf.strings.substr(texts, 0, PART_BYTES)  # for bytes that are not UTF-8
     heads = tf.where(before_space != texts, before_space, tf.where(fits, characters, bytes_))
     return tf.where(tf.strings.length(texts) <= PART_BYTES, texts, heads)
 
 
-# What ends with a full stop and goes on, in small letters; single letters (initials) do so as well.
+# Words in lower case whose full stop ends no sentence; that of a single letter (an initial) does not either.
 _ABBREVIATIONS = """
 mr mrs ms dr prof rev hon st jr sr gen col capt lt sgt gov sen rep pres messrs mt ft no nos vol vols
 fig figs ed eds pp art sec ch cf al ca approx dept univ inc ltd corp co bros vs etc e.g i.e viz jan
@@ -164,23 +167,23 @@ _GOES_ON = re.compile(rf"[{_OPENING}]*[^\W\d_]")
 def split_sentences(text: str) -> list[str]:
     """The sentences of a text, without the whitespace around them.
 
-    A sentence ends at a line's end, LF or CR, and at . ! ? … with closing quotes and brackets, where what
-    follows does not begin with a small letter; not after an abbreviation, initial or the like.
+    A sentence ends at a line's end (LF or CR), and at . ! ? … with closing quotes and brackets, unless a
+    small letter follows. The full stop of an initial or an abbreviation usually ends no sentence.
 
     >>> split_sentences('Mr. Smith left at 5 p.m. on Monday. "Why?" asked J. Doe. 他走了。真的！')
     ['Mr. Smith left at 5 p.m. on Monday.', '"Why?" asked J. Doe.', '他走了。', '真的！']
     """
     sentences, begin = [], 0
     for end in _END.finditer(text):
-        if _ends(text, begin, end):
+        if _is_sentence_end(text, begin, end):
             sentences.append(text[begin : end.end()].strip())
             begin = end.end()
     sentences.append(text[begin:].strip())
     return [sentence for sentence in sentences if sentence]
 
 
-def _ends(text: str, begin: int, end: re.Match[str]) -> bool:
-    """True if a possible end of the sentence from `begin` is one."""
+def _is_sentence_end(text: str, begin: int, end: re.Match[str]) -> bool:
+    """True if the match `end` is the end of the sentence that starts at `begin`."""
     if "\n" in end[0] or "\r" in end[0] or end.end() == len(text) or text[end.start() - 1] in "。！？":
         return True
     following = _GOES_ON.match(text, end.end())

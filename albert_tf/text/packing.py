@@ -1,4 +1,4 @@
-"""Tokens to inputs: segments trimmed and packed between special tokens, long texts cut into windows."""
+"""Tokens to inputs: trims segments, packs them between special tokens, and cuts long texts into windows."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import tensorflow as tf
 
 from albert_tf.constants import INPUT_MASK, PUNCTUATION_WORDS, SPACE_WORDS, TYPE_IDS, WORD_IDS
 from albert_tf.errors import InputError, shorten
-from albert_tf.text.offsets import END, cut_where, edges, match_codes, rows_of
-from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat, traced_once
+from albert_tf.text.offsets import END, cut_where, match_codes, row_edges, rows_of
+from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat, trace_once
 
 
 def trim_lengths(a: tf.Tensor, b: tf.Tensor, budget: tf.Tensor | int) -> tuple[tf.Tensor, tf.Tensor]:
-    """The lengths of two segments, int32 [B], after trimming them to a common budget in turn, token by token.
+    """The lengths of two segments, int32 [B], after trimming them to a common budget.
 
-    They are unchanged where they fit; else their sum is the budget, and they are as equal as can be: the
-    first gets the odd token. A negative budget counts as 0.
+    Lengths that fit are unchanged. Otherwise tokens are removed from the longer segment until the sum is the
+    budget; of an odd budget the first segment gets the odd token. A negative budget counts as 0.
     """
     budget = tf.maximum(budget, 0)
     kept_a = tf.minimum(a, tf.maximum(budget - budget // 2, budget - b))
@@ -31,13 +31,17 @@ def pack_spans(
     seq_length: tf.Tensor | int,
     input_format: InputFormat,
 ) -> dict[str, tf.Tensor]:
-    """The encoder's inputs, int32 [B, S] each, of spans of one long run of tokens, int32 [T].
+    """The encoder's inputs, int32 [B, S] each, from segments that are spans of one long run of tokens.
 
-    Starts are the first position in `tokens` of each segment, int32 [B] each. Lengths are trimmed already:
-    they fit with the special tokens.
+    Args:
+      tokens: all tokens, int32 [T].
+      starts: the first position of each segment in `tokens`, int32 [B] for each of the segments.
+      lengths: the number of tokens of each segment, int32 [B] for each; they fit with the special tokens.
+      seq_length: length of the inputs, S.
+      input_format: the special tokens.
     """
     columns, begins, ends = _columns(lengths, seq_length, input_format)
-    # Whatever lies outside of segments reads this padding, which also keeps the gather off an empty tensor.
+    # Columns outside of segments read this padding token. It also keeps the gather off an empty tensor.
     tokens = tf.concat([tokens, [input_format.padding]], axis=0)  # [T + 1]
     source = tf.fill([tf.size(starts[0]), seq_length], tf.size(tokens) - 1)  # [B, S]
     for start, begin, end in zip(starts, begins, ends, strict=True):
@@ -56,19 +60,19 @@ def pack_spans(
 def segment_numbers(
     lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat
 ) -> tf.Tensor:
-    """The segment of each token of packed rows, from the segments' lengths, int32 [B] each: int32 [B, S].
+    """The segment of each token of packed rows, int32 [B, S], from the segments' lengths, int32 [B] each.
 
-    It is 1 in the first segment, 2 in the second, 0 for special tokens and padding.
+    It is 1 for tokens of the first segment, 2 for the second, 0 for special tokens and padding.
     """
     columns, begins, ends = _columns(lengths, seq_length, input_format)
     inside = [(columns >= begin) & (columns < end) for begin, end in zip(begins, ends, strict=True)]
-    return tf.add_n([tf.where(where, number, 0) for number, where in enumerate(inside, start=1)])
+    return tf.add_n([tf.where(mask, number, 0) for number, mask in enumerate(inside, start=1)])
 
 
 def mask_and_type_ids(
     lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The input_mask and input_type_ids of packed rows, int32 [B, S] each, from the segments' lengths."""
+    """The input_mask and input_type_ids of packed rows, int32 [B, S] each. See `pack_spans` for arguments."""
     columns, begins, ends = _columns(lengths, seq_length, input_format)
     mask = tf.cast(columns < ends[-1] + len(input_format.end), tf.int32)
     if len(lengths) == 1 or not input_format.has_type_ids:
@@ -79,7 +83,7 @@ def mask_and_type_ids(
 def _columns(
     lengths: Sequence[tf.Tensor], seq_length: tf.Tensor | int, input_format: InputFormat
 ) -> tuple[tf.Tensor, list[tf.Tensor], list[tf.Tensor]]:
-    """The numbers of the columns, int32 [1, S], and `InputFormat.bounds` as int32 [B, 1] each."""
+    """The column numbers, int32 [1, S], and the begins and ends of the segments, int32 [B, 1] each."""
     bounds = input_format.bounds([length[:, tf.newaxis] for length in lengths])
     return tf.range(seq_length)[tf.newaxis], *bounds
 
@@ -89,8 +93,8 @@ def pack(
 ) -> dict[str, tf.Tensor]:
     """Builds the inputs of the encoder from one or two tokenised segments.
 
-    Segments that are too long lose tokens at their ends, so that the input has exactly `seq_length` tokens
-    and both segments are about equally long.
+    Segments that are too long lose tokens at their ends. The input then has exactly `seq_length` tokens, and
+    both segments are about equally long.
 
     Args:
       segments: a list of one or two RaggedTensors, int32 [B, (tokens)] or [B, (words), (tokens)], without
@@ -118,7 +122,7 @@ def pack(
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]
     starts = [split[:-1] for split in splits]
-    # Stacked, since that raises where the batch sizes differ: what follows would broadcast.
+    # Stacking raises an error if the batch sizes differ; the lines below would broadcast.
     first, *second = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
     budget = seq_length - input_format.num_special_tokens(len(segments))
     lengths = trim_lengths(first, second[0] if second else 0, budget)[: len(segments)]
@@ -129,7 +133,7 @@ def pack(
 
 def _check_segments(segments: Any, seq_length: Any, input_format: InputFormat) -> None:
     is_list = isinstance(segments, list | tuple) and len(segments) in (1, 2)
-    # By its attributes, which a symbolic one of Keras has as well.
+    # Checked by attributes, which Keras' symbolic ragged tensors have, too.
     if not (is_list and all(hasattr(x, "row_splits") and x.dtype.is_integer for x in segments)):
         needed = "RaggedTensors of token ids, as a Tokenizer or tf.ragged.constant makes them"
         raise InputError(f"segments={shorten(segments)} must be a list of one or two {needed}")
@@ -147,10 +151,10 @@ def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:
     return tf.cast(splits, tf.int32)
 
 
-# What Python's `str.isspace` calls a space, as a reader of columns does.
-SPACES = [code for code in range(0x3001) if chr(code).isspace()]  # as code points
+# The code points that Python's `str.isspace` calls spaces; readers of column files split there.
+SPACES = [code for code in range(0x3001) if chr(code).isspace()]
 
-# Punctuation marks as BERT has them, ASCII's and Unicode's (category P), as a class of a regular expression.
+# BERT's punctuation marks, ASCII's and Unicode's (category P), as a class of a regular expression.
 PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
 
 
@@ -158,38 +162,40 @@ class Words(NamedTuple):
     """The words of a batch of texts."""
 
     text: tf.RaggedTensor  # string [B, (words)]
-    starts: tf.RaggedTensor  # int32 [B, (words)], the first byte of each in its text
-    ends: tf.RaggedTensor  # int32 [B, (words)], the byte after its last
+    starts: tf.RaggedTensor  # int32 [B, (words)], the first byte of each word in its text
+    ends: tf.RaggedTensor  # int32 [B, (words)], the byte after its last one
 
 
-@traced_once
-def words_of(text: tf.Tensor, words: str = SPACE_WORDS) -> Words:
-    """The words of each text, string [B]; what is not UTF-8 belongs to a word.
+@trace_once
+def split_words(text: tf.Tensor, words: str = SPACE_WORDS) -> Words:
+    """The words of each text. Bytes that are not UTF-8 belong to a word.
 
-    Words end at spaces; with "punctuation" each punctuation mark is a word by itself, too.
+    Args:
+      text: the texts, string [B].
+      words: "spaces": words end at spaces; "punctuation": each punctuation mark is a word by itself, too.
     Source: google-research/bert, `_run_split_on_punc` in tokenization.py.
     """
 
     def opens_word(codes: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        opens = edges(2 * rows + _is_space(codes))[0]
+        opens = row_edges(2 * rows + _is_space(codes))[0]
         if words != PUNCTUATION_WORDS:
             return opens
         is_mark = match_codes(codes, PUNCTUATION)
         is_after = tf.concat([[False], is_mark], axis=0)[:-1]
         return opens | is_mark | is_after
 
-    # Each text ends with a space: where one begins is a change or a space, and never inside a word.
+    # END is a space, so each text ends with a part that is no word.
     parts = cut_where(text + END, opens_word)
     is_word = _is_space(parts.codes) == 0  # [P]
     ends = tf.concat([parts.starts[1:], parts.starts[:1]], axis=0)  # a part follows every word
-    found = tf.RaggedTensor.from_value_rowids(
+    texts = tf.RaggedTensor.from_value_rowids(
         tf.boolean_mask(parts.text, is_word),
         tf.cast(tf.boolean_mask(parts.rows, is_word), tf.int64),
         nrows=tf.size(text, tf.int64),
         validate=False,
     )
     places = (tf.cast(tf.boolean_mask(values, is_word), tf.int32) for values in (parts.starts, ends))
-    return Words(found, *(found.with_values(values) for values in places))
+    return Words(texts, *(texts.with_values(values) for values in places))
 
 
 def _is_space(codes: tf.Tensor) -> tf.Tensor:
@@ -198,21 +204,25 @@ def _is_space(codes: tf.Tensor) -> tf.Tensor:
 
 
 class Windows(NamedTuple):
-    """The windows of a batch of documents, those of one document after the other."""
+    """The windows of a batch of documents, in the order of the documents."""
 
-    rows: tf.Tensor  # int32 [W], the document of each
-    numbers: tf.Tensor  # int32 [W], which of that document's windows it is, from 0
-    starts: tf.Tensor  # int32 [W], its first token in the document
-    lengths: tf.Tensor  # int32 [W], its tokens; 0 of an empty document's only window
+    rows: tf.Tensor  # int32 [W], the document of each window
+    numbers: tf.Tensor  # int32 [W], the number of the window in its document, from 0
+    starts: tf.Tensor  # int32 [W], the first token of the window in its document
+    lengths: tf.Tensor  # int32 [W], the window's number of tokens; 0 for an empty document's only window
 
 
 def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | int) -> Windows:
-    """The windows that together show all of each document, whose lengths are int32 [N].
+    """Windows that together cover all tokens of each document.
 
-    All but the last of a document are full, and an empty document has an empty one. Budgets are the tokens
-    that a window of each may have, at least 1, int32 [N]; the stride is from one window to the next, at least
-    1, and never more than the budget. Source: google-research/albert, `convert_examples_to_features` in
-    squad_utils.py.
+    All windows of a document but the last are full. An empty document has one empty window.
+
+    Args:
+      lengths: the number of tokens of each document, int32 [N].
+      budgets: the most tokens of a window of each document, at least 1, int32 [N].
+      stride: tokens from the start of one window to the next, at least 1; a larger stride than the budget
+        counts as the budget.
+    Source: google-research/albert, `convert_examples_to_features` in squad_utils.py.
     """
     steps = tf.minimum(budgets, stride)  # [N]
     further = tf.maximum(lengths - budgets + steps - 1, 0) // steps  # [N]
@@ -225,25 +235,27 @@ def sliding_windows(lengths: tf.Tensor, budgets: tf.Tensor, stride: tf.Tensor | 
 
 
 def word_windows(words: tf.Tensor, texts: tf.Tensor, budget: int) -> Windows:
-    """Texts in windows that do not overlap, each as long as fits and cut before a word.
+    """Cuts texts into windows that do not overlap, each as long as fits and cut before a word.
 
-    `words` is where each word begins among the tokens of all texts, and where the last one ends, ascending,
-    int64 [words + 1]; `texts` the same of the texts, int64 [N + 1]. A window may have so many tokens as the
-    budget, at least 1. A longer word is cut.
+    Args:
+      words: the position of each word's first token among the tokens of all texts, and the end of the last
+        word, ascending, int64 [words + 1].
+      texts: the same positions for the texts, int64 [N + 1].
+      budget: the most tokens of a window, at least 1. A word with more tokens is cut.
     """
     words, texts = tf.convert_to_tensor(words), tf.convert_to_tensor(texts)
     begins, ends = texts[:-1], texts[1:]  # [N] each
 
-    def is_left(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tf.Tensor:
+    def is_unfinished(number: tf.Tensor, starts: tf.Tensor, windows: tf.TensorArray) -> tf.Tensor:
         return tf.reduce_any(starts < ends) | (number == 0)  # a text without tokens has a window, too
 
-    def write_window(number: tf.Tensor, starts: tf.Tensor, found: tf.TensorArray) -> tuple[Any, ...]:
-        found = found.write(number, tf.cast(starts - begins, tf.int32))
-        return number + 1, _window_ends(words, starts, ends, budget), found
+    def write_window(number: tf.Tensor, starts: tf.Tensor, windows: tf.TensorArray) -> tuple[Any, ...]:
+        windows = windows.write(number, tf.cast(starts - begins, tf.int32))
+        return number + 1, _window_ends(words, starts, ends, budget), windows
 
-    found = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=begins.shape)
-    *_, found = tf.while_loop(is_left, write_window, (tf.constant(0), begins, found))
-    starts = tf.transpose(found.stack())  # in their texts, [N, most windows]
+    windows = tf.TensorArray(tf.int32, 0, dynamic_size=True, element_shape=begins.shape)
+    *_, windows = tf.while_loop(is_unfinished, write_window, (tf.constant(0), begins, windows))
+    starts = tf.transpose(windows.stack())  # in their texts, [N, most windows]
     lengths = tf.cast(ends - begins, tf.int32)[:, tf.newaxis]  # of texts, [N, 1]
     is_window = (starts < lengths) | (tf.range(tf.shape(starts)[1]) == 0)
     rows, numbers = tf.unstack(tf.cast(tf.where(is_window), tf.int32), axis=1)  # [W] each

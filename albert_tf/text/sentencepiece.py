@@ -12,7 +12,7 @@ from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from albert_tf.constants import TRUNCATE
 from albert_tf.errors import InputError
-from albert_tf.text.bounded_texts import LEAST_BYTES, Gaps, squeeze_runs, squeezed_classes
+from albert_tf.text.bounded_texts import LEAST_BYTES, Gaps, make_squeeze_patterns, squeeze_runs
 from albert_tf.text.offsets import normalize_with_offsets, rows_of
 from albert_tf.text.text_tokenizer import (
     ALBERT_IDS,
@@ -21,18 +21,18 @@ from albert_tf.text.text_tokenizer import (
     Tokenize,
     TokensWithOffsets,
     Vocabulary,
-    traced_once,
+    trace_once,
 )
 from albert_tf.text.tokenizer_config import SENTENCEPIECE
 
 
 def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
-    """Text in the form that a vocabulary is trained on and tokenises.
+    """Normalises text, both for training a vocabulary and for tokenising.
 
-    The order matters: case folding composes what NFD has taken apart, so accents go first. Case folding is
-    Unicode's NFKC_Casefold, which also drops what cannot be seen (U+00AD, U+200B). A cased vocabulary needs
-    no further clean-up: SentencePiece's own normaliser, nmt_nfkc, applies NFKC to whatever comes out of here
-    and thereby composes again what NFD took apart.
+    The order matters: accents go first, because case folding composes the characters that NFD has taken
+    apart. Case folding is Unicode's NFKC_Casefold, which also drops invisible characters (U+00AD, U+200B). A
+    cased vocabulary needs no further clean-up: SentencePiece's own normaliser, nmt_nfkc, then applies NFKC,
+    which composes the characters again.
 
     Args:
       text: UTF-8 strings of any shape; bytes that are not UTF-8 stay as they are.
@@ -55,9 +55,9 @@ SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 # In longer texts the rounding of large float32 sums decides more than ties.
 _MAX_TOKENS = 512
 
-# What is dropped, or becomes a space, as classes of regular expressions. The models' own normalisation,
-# nmt_nfkc, does so to controls and spaces, and makes spaces of what cannot be seen where case folding has not
-# dropped it.
+# Characters that are dropped or become a space, as classes of regular expressions. The models' own
+# normalisation, nmt_nfkc, drops controls and turns spaces, and the invisible characters that case folding has
+# not dropped, into spaces.
 _CONTROLS = r"\x01-\x08\x0B\x0E-\x1F\x7F\x{8F}\x{9F}"
 _SPACES = r"\t\n\f\r\p{Z}"
 _INVISIBLE = r"\x{200B}-\x{200F}\x{FEFF}"
@@ -67,7 +67,7 @@ _IGNORABLE = (
 )
 
 _SPACE = "▁"  # U+2581, how SentencePiece spells a space
-_NO_UTF8 = "\ufffd"  # what bytes become that are not UTF-8
+_NO_UTF8 = "\ufffd"  # stands for bytes that are not UTF-8
 _MARKS = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~€£')
 _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -75,9 +75,8 @@ _LETTERS_AND_MARKS = _MARKS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM
 def starts_word(piece: str) -> bool:
     """True if a piece begins a word, for masking of whole words.
 
-    That is a piece that begins with ▁ or <, is one punctuation mark, or holds a character that is neither an
-    ASCII letter nor such a mark: digits and other scripts are words piece by piece.
-
+    Such a piece begins with ▁ or <, is one punctuation mark, or has a character that is neither an ASCII
+    letter nor such a mark. So each piece of digits or of another script is a word.
     Source: google-research/albert, `_is_start_piece_sp` in create_pretraining_data.py.
     """
     return piece[:1] in ("▁", "<") or piece in _MARKS or not _LETTERS_AND_MARKS.issuperset(piece)
@@ -117,7 +116,7 @@ class SentencePieceVocabulary(Vocabulary):
 
 
 class SentencePieceTokenizer(TextTokenizer):
-    """Tokenizer of ALBERT, by SentencePiece; what is not UTF-8 becomes `<unk>`."""
+    """Tokenizer of ALBERT, by SentencePiece. Bytes that are not UTF-8 become `<unk>`."""
 
     kind = SENTENCEPIECE
     vocabulary: SentencePieceVocabulary
@@ -131,56 +130,56 @@ class SentencePieceTokenizer(TextTokenizer):
         self._sentencepiece._model_resource = _NamedModel(model, vocabulary.fingerprint)
 
     @property
-    def squeezed(self) -> Iterable[tuple[str, str]]:
-        """As of `TextTokenizer`, of models with the normalisation that `train_vocabulary` gives them."""
+    def squeeze_patterns(self) -> Iterable[tuple[str, str]]:
+        """See `TextTokenizer`. The patterns fit models that normalise as those of `train_vocabulary`."""
         dropped = _CONTROLS + (_INVISIBLE + _IGNORABLE if self.lowercase else "")
         dropped += r"\p{Mn}" if self.strip_accents else ""
         spaces = _SPACES + ("" if self.lowercase else _INVISIBLE)
-        unknown = (r"\x00{2,}", "\0")  # in a row they are one token
-        return *squeezed_classes(dropped, spaces), unknown
+        unknown = (r"\x00{2,}", "\0")  # a row of NULs is one token
+        return *make_squeeze_patterns(dropped, spaces), unknown
 
-    @traced_once
+    @trace_once
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """As of `TextTokenizer`."""
-        return self._sentencepiece.tokenize(self._squeeze_runs(self._normalized(text))[0])
+        """See `TextTokenizer`."""
+        return self._sentencepiece.tokenize(self._squeeze_runs(self._normalize(text))[0])
 
-    @traced_once
+    @trace_once
     def tokenize_shortened(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.RaggedTensor:
-        """As of `TextTokenizer`."""
-        if keep not in (TRUNCATE, TAIL) or self._bytes_of(num_tokens) > LEAST_BYTES:
+        """See `TextTokenizer`."""
+        if keep not in (TRUNCATE, TAIL) or self._max_bytes(num_tokens) > LEAST_BYTES:
             return super().tokenize_shortened(text, num_tokens, keep)
-        # Too short for `_squeeze_runs`, whose graph would be a fifth of the time to the first answer.
-        return self._sentencepiece.tokenize(self._normalized(self.shorten_text(text, num_tokens, keep)))
+        # Too short for `_squeeze_runs`, whose graph would take a fifth of the time to the first answer.
+        return self._sentencepiece.tokenize(self._normalize(self.shorten_text(text, num_tokens, keep)))
 
-    @traced_once
+    @trace_once
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
-        """As of `TextTokenizer`."""
-        normalized, source = normalize_with_offsets(text, self._normalized)
+        """See `TextTokenizer`."""
+        normalized, source = normalize_with_offsets(text, self._normalize)
         squeezed, gaps = self._squeeze_runs(normalized)
         tokens, starts, limits = self._sentencepiece.tokenize_with_offsets(squeezed)
         rows = rows_of(tokens.row_splits)
-        places = (gaps.source(rows, tf.cast(ragged.values, tf.int64)) for ragged in (starts, limits))
-        return tokens, *source.spans(tokens, *places)
+        places = (tf.cast(ragged.values, tf.int64) for ragged in (starts, limits))
+        return tokens, *source.spans(tokens, *(gaps.original_positions(rows, x) for x in places))
 
     def _squeeze_runs(self, text: tf.Tensor) -> tuple[tf.Tensor, Gaps]:
-        if not self.vocabulary.has_all_characters:  # unknown ones may be known together
+        if not self.vocabulary.has_all_characters:  # unknown characters may form a known piece
             return text, Gaps.none()
         return squeeze_runs(text, self._sentencepiece.tokenize)
 
     def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
-        """As of `TextTokenizer`, by SentencePiece, which leaves a mask out; `<unk>` becomes ⁇."""
+        """See `TextTokenizer`. SentencePiece leaves `[MASK]` out; `<unk>` becomes ⁇."""
         return self._sentencepiece.detokenize(tokens)
 
-    def for_corpora(self) -> Tokenize:
-        """A FastPieceTokenizer."""
+    def fast_tokenizer(self) -> Tokenize:
+        """See `TextTokenizer`."""
         return FastSentencePieceTokenizer(self.vocabulary, **self.settings)
 
 
 class _NamedModel(sentencepiece_tokenizer._SentencepieceModelResource):
-    """TF Text's SentencePiece model under a name of its own.
+    """TF Text's SentencePiece model, as a resource with a name.
 
-    Without a name it belongs to the op that made it, and `tf.random.set_seed`, which clears TensorFlow's
-    cache of ops, takes it away from every tokenizer and pipeline that is in use.
+    A resource without a name belongs to the op that made it. `tf.random.set_seed` clears TensorFlow's cache
+    of ops, and so would take the model away from every tokenizer and pipeline in use.
     """
 
     def __init__(self, model: bytes, fingerprint: str):
@@ -205,13 +204,15 @@ def repeated_unit(piece: str) -> str:
 class FastSentencePieceTokenizer:
     """The tokens of `SentencePieceTokenizer`, mostly by TF Text's faster implementation of SentencePiece.
 
-    Where two segmentations of a text are equally likely ("666" as "66 6" or as "6 66") rounding decides, and
-    there the implementations differ. Texts in which neighbouring pieces could change places, and long ones,
-    are therefore left to SentencePiece itself.
-    Note: ties of three and more pieces ("e aea ea", "ea e aea") are not looked for; of 11 million tokens of
+    If two segmentations of a text are equally likely ("666" as "66 6" or as "6 66"), rounding decides, and
+    the implementations differ. So texts in which neighbouring pieces could change places, and long texts, go
+    to SentencePiece itself.
+    Note: ties of three and more pieces ("e aea ea", "ea e aea") are not detected; of 11 million tokens of
     English text one came out differently.
 
-    Arguments are those of `SentencePieceTokenizer`.
+    Args:
+      vocabulary: a SentencePiece vocabulary.
+      **settings: `lowercase` and `strip_accents`, bools; both are True by default.
     """
 
     def __init__(self, vocabulary: Vocabulary, **settings: bool):
@@ -222,20 +223,19 @@ class FastSentencePieceTokenizer:
         self._units = np.array(units, np.int32)  # [V]
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """As `SentencePieceTokenizer`."""
+        """The token ids of each text, without special tokens: string [B] to int32 [B, (tokens)]."""
         text = normalize(text, **self._settings)
         tokens = self._fast.tokenize(text).with_row_splits_dtype(tf.int64)  # [B, (tokens)]
-        tied = self._tied(tokens)  # [B]
+        has_ties = self._has_ties(tokens)  # [B]
         # Made here, SentencePiece's model is part of the graph that tf.data sends to its workers.
         exact = SentencePieceTokenizer(self._vocabulary, **self._settings)._sentencepiece
-        again = exact.tokenize(tf.boolean_mask(text, tied))  # which is normalised
-        source = tf.where(
-            tied, tf.size(text) - 1 + tf.cumsum(tf.cast(tied, tf.int32)), tf.range(tf.size(text))
-        )
-        return tf.gather(tf.concat([tokens, again], axis=0), source)
+        exact_tokens = exact.tokenize(tf.boolean_mask(text, has_ties))
+        exact_rows = tf.size(text) - 1 + tf.cumsum(tf.cast(has_ties, tf.int32))
+        rows = tf.where(has_ties, exact_rows, tf.range(tf.size(text)))
+        return tf.gather(tf.concat([tokens, exact_tokens], axis=0), rows)
 
-    def _tied(self, tokens: tf.RaggedTensor) -> tf.Tensor:
-        """True for texts that may have another segmentation as likely as this one, bool [B]."""
+    def _has_ties(self, tokens: tf.RaggedTensor) -> tf.Tensor:
+        """True for texts that are long or may have another equally likely segmentation, bool [B]."""
         ids = tokens.flat_values
         units = tf.gather(self._units, ids)
         places = tf.where((units[1:] == units[:-1]) & (ids[1:] != ids[:-1]))[:, 0]

@@ -1,4 +1,4 @@
-"""What all tokenizers have in common: texts as tensors, vocabulary, special tokens, ids with offsets."""
+"""The base of all tokenizers: texts as tensors, vocabulary, special tokens, ids with offsets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from albert_tf.text.tokenizer_config import (
 
 
 def as_list(values: Any) -> list[Any]:
-    """The values of a sequence of any kind; those of tensors, datasets and arrays of bytes as str."""
+    """The values of a sequence of any kind, as a list. Bytes in tensors, datasets and arrays become str."""
     if hasattr(values, "to_numpy"):  # pandas
         values = values.to_numpy()
     if tf.is_tensor(values):
@@ -45,7 +45,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def decode_texts(value: Any) -> Any:
-    """The value, or the values in a list, tuple or dict, those of bytes as str."""
+    """The value with bytes decoded to str, also inside lists, tuples and dicts."""
     if isinstance(value, list | tuple):
         return type(value)([decode_texts(part) for part in value])
     if isinstance(value, dict):
@@ -54,7 +54,7 @@ def decode_texts(value: Any) -> Any:
 
 
 def check_text(value: Any, where: str) -> str:
-    """The value, a text; an InputError says where it stands, and what it is instead or holds half of."""
+    """Returns the value if it is a str of whole characters; else an InputError names it by `where`."""
     if not isinstance(value, str):
         raise InputError(f"{where}={shorten(value)} is not a text (a str)")
     check_json(value, where)
@@ -62,9 +62,12 @@ def check_text(value: Any, where: str) -> str:
 
 
 def text_tensor(texts: Any, argument: str) -> tf.Tensor:
-    """Texts as a string tensor, which may be symbolic; an InputError names the first that is not a text.
+    """Texts as a string tensor; InputError names the first value that is not a text.
 
-    They are a tensor, which stays as it is; a str; or a list, array or pandas Series of str or bytes.
+    Args:
+      texts: a str; a list, array or pandas Series of str or bytes; or a tensor, which may be symbolic and is
+        returned unchanged.
+      argument: the name of the argument in errors.
     """
     if hasattr(texts, "to_numpy"):  # pandas
         texts = texts.to_numpy()
@@ -103,11 +106,11 @@ class InputFormat:
     `<s> a </s></s> b </s>` without type ids.
 
     Args:
-      start: before the first segment.
-      between: between two segments.
-      end: after the last segment.
-      padding: after the input.
-      has_type_ids: True if the segments after the first one, with what follows them, have type 1.
+      start: ids before the first segment.
+      between: ids between two segments.
+      end: ids after the last segment.
+      padding: the id after the input.
+      has_type_ids: True if all tokens from the second segment on have type 1, False if all types are 0.
     """
 
     start: tuple[int, ...]
@@ -122,19 +125,19 @@ class InputFormat:
         return cls((ids.start,), (ids.separator,), (ids.separator,), ids.padding)
 
     def num_special_tokens(self, num_segments: int) -> int:
-        """The number of special tokens in an input of some segments."""
+        """The number of special tokens in an input of num_segments segments."""
         return len(self.start) + (num_segments - 1) * len(self.between) + len(self.end)
 
     @property
     def framing_ids(self) -> tuple[int, ...]:
-        """The ids that stand around segments."""
+        """The ids of the special tokens around segments."""
         return *self.start, *self.between, *self.end
 
     def bounds(self, lengths: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The column of the first token of each segment, and the one after its last.
+        """The first column of each segment, and the column after its last one.
 
         Args:
-          lengths: tokens of each segment: numbers, arrays or tensors of one shape.
+          lengths: the number of tokens of each segment: numbers, arrays or tensors of one shape.
         """
         begins: list[Any] = []
         ends: list[Any] = []
@@ -148,21 +151,21 @@ ALBERT_FORMAT = InputFormat.of_bert(ALBERT_IDS)
 
 
 Tokenize = Callable[[tf.Tensor], tf.RaggedTensor]  # string [B] → int32 [B, (tokens)]
-# Ids, int32 [B, (tokens)], and of each the first byte in its text and the one after its last, int64.
+# Ids, int32; the first byte of each token in its text, and the byte after its last one, int64; [B, (tokens)].
 TokensWithOffsets = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def traced_once(function: Function) -> Function:
-    """A function of tensors that all graphs of a process call, instead of each having it traced again.
+def trace_once(function: Function) -> Function:
+    """Decorates a function of tensors, so that all graphs of a process share one trace of it.
 
-    Its other arguments tell its traces apart, by identity those that are no numbers and strings. Eagerly the
-    function itself is called.
+    Other values of arguments that are not tensors make another trace; numbers and strings are compared by
+    value, other objects by identity. In eager mode the function itself runs.
     """
     traced = tf.function(function, autograph=False)
 
-    # A plain function: a SavedModel would have each `tf.function` that is an attribute among its own.
+    # A plain function, since a SavedModel would save every `tf.function` that is an attribute.
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         return (function if tf.executing_eagerly() else traced)(*args, **kwargs)
@@ -170,33 +173,36 @@ def traced_once(function: Function) -> Function:
     return call  # type: ignore[return-value]
 
 
-TAIL = "tail"  # what stays of a text whose last tokens are read
+TAIL = "tail"  # keeps the last tokens of a text
 
 _ENDS = (".", "!", "?", "…", "。", "！", "？")
 
 
 def ensure_text_batch(text: tf.Tensor) -> tf.Tensor:
-    """Texts as string [B]: [B, 1] loses its second axis, and a scalar is a batch of one.
+    """Texts as string [B]: [B, 1] loses its second axis, and a scalar becomes a batch of one.
 
-    It is for graphs that are made for string [B], which a signature does not check. Another shape raises an
+    Use it in graphs for string [B], whose signature does not check the shape. Another shape raises
     InvalidArgumentError.
     """
-    # Grappler would drop a reshape from [B] to [B], and with it the other shapes.
+    # Grappler would drop a reshape from [B] to [B], and the graph would then refuse the other shapes.
     column = tf.expand_dims(text, -1)
     return tf.reshape(column, tf.shape(column)[:1])
 
 
 class Vocabulary:
-    """Meaning of token ids.
+    """The meaning of each token id.
 
-    It is made of the contents of the vocabulary's files, by their names in a run directory; `name` stands in
-    errors. An InputError says that they are not of this kind.
+    Args:
+      files: the contents of the vocabulary's files, by their names in a run directory.
+      name: the vocabulary's name in errors.
+    Raises:
+      InputError: the files are not a vocabulary of this kind.
     """
 
     kind: ClassVar[str]  # in tokenizer.json
     special_pieces: ClassVar[tuple[str, ...]]  # padding, unknown, start, separator, mask
     starts_word: np.ndarray  # bool [V], True for ids that begin a word; a segment's first token always does
-    ordinary_ids: np.ndarray  # ascending int32, the ids that text consists of
+    ordinary_ids: np.ndarray  # ascending int32, the ids of tokens that stand for text
     space_id = -1  # the id of the space that begins a text as a token of its own; -1: there is none
 
     def __init__(self, files: Mapping[str, bytes], name: str = "the vocabulary"):
@@ -205,14 +211,14 @@ class Vocabulary:
         self.pieces = tuple(self._read())  # in the order of their ids
 
     def _read(self) -> Iterable[str]:
-        """The pieces in the files; sets what else an id means."""
+        """Returns the pieces in the files, and sets `starts_word`, `ordinary_ids` and perhaps `space_id`."""
         raise NotImplementedError
 
     @classmethod
     def from_file(cls, path: PathLike) -> Vocabulary:
-        """The vocabulary in a file or, for a kind of several files, in a folder or one of them.
+        """The vocabulary in a file. A kind of several files takes their folder or one of the files.
 
-        FileNotFoundError if a file does not exist, InputError if it is not a vocabulary of this kind.
+        Raises FileNotFoundError if a file does not exist, InputError if it is no vocabulary of this kind.
         """
         return cls(read_vocabulary(path, cls.kind), os.fspath(path))
 
@@ -234,12 +240,12 @@ class Vocabulary:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """That of `fingerprint_of`."""
+        """SHA-256 of the vocabulary's files, in hexadecimal."""
         return fingerprint_of(self.files)
 
     @functools.cached_property
     def ends_sentence(self) -> np.ndarray:
-        """True for ids that end with a mark that ends sentences, bool [V]."""
+        """True for tokens whose last character ends sentences, bool [V]."""
         return np.array([piece.endswith(_ENDS) for piece in self.pieces])
 
     @property
@@ -251,15 +257,20 @@ class Vocabulary:
 class TextTokenizer(tf.Module):
     """Text to token ids inside the graph: the form for pipelines and exported modules.
 
-    Its vocabulary's bytes go into whatever graph this is exported with; the settings are those of its kind
-    in `KIND_DEFAULTS`. An InputError says which one is none.
+    An exported graph contains the bytes of the vocabulary.
+
+    Args:
+      vocabulary: a vocabulary of this kind.
+      **settings: the normalisation; `KIND_DEFAULTS` lists the settings of each kind. Default: its values.
+    Raises:
+      InputError: this kind has no such setting, or a value is not a bool.
     """
 
     kind: ClassVar[str]  # in tokenizer.json
     vocabulary_class: ClassVar[type[Vocabulary]]
     lowercase: bool
     strip_accents: bool
-    bytes_per_token = 64  # of a text that `shorten_text` cuts: four times the longest tokens' 16 characters
+    bytes_per_token = 64  # for `shorten_text`: the longest tokens have 16 characters of four bytes
 
     def __init__(self, vocabulary: Vocabulary, **settings: bool):
         super().__init__()
@@ -269,7 +280,7 @@ class TextTokenizer(tf.Module):
 
     @staticmethod
     def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
-        """Texts as they are tokenised, and as a vocabulary's training sees them."""
+        """Normalises texts, both for tokenising and for training a vocabulary."""
         return text
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
@@ -277,67 +288,70 @@ class TextTokenizer(tf.Module):
         raise NotImplementedError
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
-        """The token ids of each text, and the bytes of each with the space before it; slower than a call."""
+        """The token ids of each text, with the bytes of each token and of the space before it.
+
+        This is slower than a call. See `TokensWithOffsets` for the shapes.
+        """
         raise NotImplementedError
 
     def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
-        """The texts of tokens, int32 [B, (tokens)] without special ones around segments: string [B]."""
+        """The texts, string [B], of tokens without special tokens around segments, int32 [B, (tokens)]."""
         raise NotImplementedError
 
     def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """A call's tokens, by words where the published modules of this kind have it so.
+        """The token ids of each text; WordPiece groups them by words, as BERT's published modules do.
 
-        That is WordPiece: string [B] to int32 [B, (words), (tokens)].
+        WordPiece: string [B] to int32 [B, (words), (tokens)]. Other kinds: int32 [B, (tokens)].
         """
         return self(text)
 
     def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
-        """The tokens of `tokenize_words`, and their bytes as of `tokenize_with_offsets`."""
+        """The tokens of `tokenize_words`, with the bytes of each. See `tokenize_with_offsets`."""
         return self.tokenize_with_offsets(text)
 
-    @traced_once
+    @trace_once
     def shorten_text(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.Tensor:
-        """Texts cut by bytes to what their first, or last, tokens are made of: string [B] to string [B].
+        """Cuts long texts to the bytes of their first or last tokens, string [B] to string [B].
 
-        So the time of an answer does not depend on what is not read. A text of up to 16 KiB, or of as many
-        bytes as num_tokens of the longest tokens have, stays as it is. A longer one is cut before a word;
-        rows of spaces, and characters that normalisation removes, do not count.
+        So the time of a prediction does not depend on text that the model does not read. A text of up to
+        16 KiB, or of num_tokens times the bytes of the longest tokens, is unchanged. A longer one is cut
+        before a word. Repeated spaces, and characters that normalisation removes, do not count.
 
         Args:
-          text: the texts.
-          num_tokens: how many tokens of a text are read, at most.
+          text: the texts, string [B].
+          num_tokens: the most tokens of a text that are read.
           keep: "truncate" for the first tokens, "tail" for the last ones, "head_tail" for both, "windows" for
             the whole text.
-        Note: of a longer text, fewer tokens than num_tokens are left where many bytes become one token: a row
-        of characters that the vocabulary lacks. Where it has no spaces, tokens next to the cut may be others;
-        they are far beyond num_tokens, unless one character is repeated so often.
+        Note: a longer text may keep fewer than num_tokens tokens if many of its bytes become one token, as a
+        row of characters that the vocabulary lacks does. In a text without spaces, tokens next to the cut may
+        differ; they are far beyond num_tokens, unless one character is repeated that often.
         """
         if keep == WINDOWS:
             return text
-        num_bytes = self._bytes_of(num_tokens)
+        num_bytes = self._max_bytes(num_tokens)
         return keep_ends(text, num_bytes, self._squeeze, keep != TAIL, keep in (TAIL, HEAD_TAIL))
 
-    def _bytes_of(self, num_tokens: int) -> int:
-        """The bytes that `shorten_text` leaves of each end of a text, at most."""
+    def _max_bytes(self, num_tokens: int) -> int:
+        """The most bytes that `shorten_text` keeps at each end of a text."""
         return max(num_tokens * self.bytes_per_token, LEAST_BYTES)
 
     def tokenize_shortened(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.RaggedTensor:
-        """The tokens of what `shorten_text` leaves: string [B] to int32 [B, (tokens)]."""
+        """The tokens of `shorten_text(text, num_tokens, keep)`: string [B] to int32 [B, (tokens)]."""
         return self(self.shorten_text(text, num_tokens, keep))
 
     def _squeeze(self, text: tf.Tensor) -> tf.Tensor:
-        """Texts without what makes no difference to their tokens."""
-        for pattern, replacement in self.squeezed:
+        """Replaces the matches of `squeeze_patterns`, which changes no token."""
+        for pattern, replacement in self.squeeze_patterns:
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
 
     @property
-    def squeezed(self) -> Iterable[tuple[str, str]]:
-        """Regular expressions of what makes no difference to tokens, and what stays of each match."""
+    def squeeze_patterns(self) -> Iterable[tuple[str, str]]:
+        """Regular expressions with their replacements, which make texts shorter and change no token."""
         return ()
 
-    def for_corpora(self) -> Tokenize:
-        """The same tokens by the fastest implementation, for pipelines that read a whole corpus."""
+    def fast_tokenizer(self) -> Tokenize:
+        """The fastest implementation of the same tokens, for pipelines that read a whole corpus."""
         return self
 
     @property
@@ -345,5 +359,5 @@ class TextTokenizer(tf.Module):
         """The settings, as in tokenizer.json."""
         return {name: getattr(self, name) for name in KIND_DEFAULTS[self.kind]}
 
-    def _normalized(self, text: tf.Tensor) -> tf.Tensor:
+    def _normalize(self, text: tf.Tensor) -> tf.Tensor:
         return self.normalize(text, **self.settings)

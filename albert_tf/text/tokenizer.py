@@ -1,4 +1,4 @@
-"""`Tokenizer`, and the tokenizer of a vocabulary whatever its kind."""
+"""`Tokenizer`, and opening the tokenizer of a vocabulary of any kind."""
 
 from __future__ import annotations
 
@@ -24,48 +24,59 @@ TOKENIZER_CLASSES = {tokenizer.kind: tokenizer for tokenizer in _CLASSES}
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerConfig:
-    """A tokenizer in a form that travels to other machines."""
+    """A tokenizer in a form that can be sent to other machines.
+
+    Args:
+      kind: a key of `TOKENIZER_CLASSES`.
+      files: names and contents of the vocabulary's files.
+      settings: names and values of the settings in tokenizer.json.
+      name: the vocabulary's name in errors.
+    """
 
     kind: str
-    files: tuple[tuple[str, bytes], ...] = dataclasses.field(repr=False)  # names and contents
-    settings: tuple[tuple[str, bool], ...]  # of tokenizer.json
-    name: str = dataclasses.field(default="the vocabulary", compare=False)  # in errors
+    files: tuple[tuple[str, bytes], ...] = dataclasses.field(repr=False)
+    settings: tuple[tuple[str, bool], ...]
+    name: str = dataclasses.field(default="the vocabulary", compare=False)
 
     def open(self) -> TextTokenizer:
-        """The tokenizer; an InputError where the files are no vocabulary of this kind.
+        """The tokenizer; InputError if the files are no vocabulary of this kind.
 
-        Whoever opens it again in a process gets the same one, whose graphs are traced already.
+        A process that opens the same config again gets the same tokenizer, whose graphs are traced already.
         """
-        return _open(self)
+        return _build_tokenizer(self)
 
 
 @functools.lru_cache(maxsize=4)
-def _open(config: TokenizerConfig) -> TextTokenizer:
-    kind = TOKENIZER_CLASSES[config.kind]
+def _build_tokenizer(config: TokenizerConfig) -> TextTokenizer:
+    tokenizer_class = TOKENIZER_CLASSES[config.kind]
     with tf.init_scope():  # its tables and models outlive the graph that is being traced
-        return kind(kind.vocabulary_class(dict(config.files), config.name), **dict(config.settings))
+        vocabulary = tokenizer_class.vocabulary_class(dict(config.files), config.name)
+        return tokenizer_class(vocabulary, **dict(config.settings))
 
 
 def load_tokenizer_config(vocabulary: PathLike, **settings: Any) -> TokenizerConfig:
-    """The tokenizer of a vocabulary, named by its file.
+    """Reads the tokenizer of a vocabulary.
 
-    A `tokenizer.json` beside it names the kind; without one it is that of `vocab.txt`, or of `vocab.json`
-    with `merges.txt`, or SentencePiece. Settings, `lowercase` and `strip_accents`, that are not given are as
-    the vocabulary remembers them; they mean nothing to byte-level BPE.
+    A `tokenizer.json` beside the vocabulary names its kind. Without one the file's name does: `vocab.txt` is
+    WordPiece, `vocab.json` with `merges.txt` is byte-level BPE, any other file is SentencePiece.
 
+    Args:
+      vocabulary: path of the vocabulary's file.
+      **settings: `lowercase` and `strip_accents`, bools. None or omitted: the value in the tokenizer.json, or
+        the default. Byte-level BPE ignores both.
     Raises:
       FileNotFoundError: the file does not exist.
-      InputError: it is not a vocabulary of its kind, or remembers other settings.
+      InputError: the file is not a vocabulary of its kind, or was made with other settings.
     """
     kind, resolved = read_tokenizer_kind(vocabulary), resolve_settings(vocabulary, settings)
     files = read_vocabulary(vocabulary, kind)
     config = TokenizerConfig(kind, tuple(files.items()), tuple(resolved.items()), os.fspath(vocabulary))
-    config.open()  # or an error now
+    config.open()  # raises its errors now
     return config
 
 
 def open_tokenizer(vocabulary: PathLike, **settings: Any) -> TextTokenizer:
-    """The tokenizer of a vocabulary; arguments and errors as those of `load_tokenizer_config`."""
+    """Opens the tokenizer of a vocabulary. See `load_tokenizer_config` for the arguments and errors."""
     return load_tokenizer_config(vocabulary, **settings).open()
 
 
@@ -74,7 +85,7 @@ class Tokenizer(keras.layers.Layer):
     r"""Text to token ids as a Keras layer: string [B] to int32 [B, (tokens)].
 
     It also works as a function, inside `Dataset.map` and `tf.function`. It adds no special tokens: `pack`
-    does. The ids of a SentencePiece model are those of the published TF Hub preprocessor.
+    does. With a SentencePiece model it gives the same ids as the published TF Hub preprocessor.
 
     A SavedModel with this layer holds the vocabulary. The layer's config holds only the path of the
     vocabulary, so `from_config` and Keras' `load_model` read the file again.
@@ -82,10 +93,10 @@ class Tokenizer(keras.layers.Layer):
     Args:
       model_file: path of the vocabulary: a SentencePiece model, such as `albert-tf vocab` writes; a
         `vocab.txt` (WordPiece); or the folder of a `vocab.json` and a `merges.txt` (byte-level BPE).
-      lowercase: True to fold case, False for cased vocabularies. None: as the `tokenizer.json` beside the
-        vocabulary says, or True without one.
-      strip_accents: True to remove accents, False for languages where accents tell words apart. None: as of
-        `lowercase`.
+      lowercase: True to fold case, False for cased vocabularies. None: the value in the `tokenizer.json`
+        beside the vocabulary, or True without one.
+      strip_accents: True to remove accents, False for languages where accents tell words apart. None: the
+        value in the `tokenizer.json` beside the vocabulary, or True without one.
       **kwargs: arguments of `keras.layers.Layer`, such as `name`.
     Raises:
       FileNotFoundError: the file does not exist.
@@ -119,12 +130,12 @@ class Tokenizer(keras.layers.Layer):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary: what each id stands for."""
+        """The vocabulary: the meaning of each id."""
         return self.tokenize.vocabulary
 
     @property
     def input_format(self) -> InputFormat:
-        """The special tokens around segments. `pack` takes it, or the tokenizer."""
+        """The special tokens around segments. `pack` accepts it, or the tokenizer."""
         return self.vocabulary.input_format
 
     @property
@@ -133,8 +144,8 @@ class Tokenizer(keras.layers.Layer):
         return len(self.vocabulary)
 
     def __call__(self, text: Any, *args: Any, **kwargs: Any) -> tf.RaggedTensor:
-        """The token ids of each text; an InputError where something is not a text."""
-        # Looked at before Keras converts it, whose errors do not say which text it is.
+        """The token ids of each text; InputError if a value is not a text."""
+        # Checked before Keras converts it, whose errors do not say which value is wrong.
         texts = text_tensor(text, "text")
         if texts.shape.rank == 0:
             raise InputError(f"text={shorten(text)} is a single text: give a list, [text]")
@@ -177,8 +188,8 @@ class Tokenizer(keras.layers.Layer):
         if tf.executing_eagerly() and len(tokens.values):
             for value in (tokens.values.numpy().min(), tokens.values.numpy().max()):
                 if not tokens.dtype.is_integer or not 0 <= value < self.vocab_size:
-                    wanted = f"whole numbers from 0 to {self.vocab_size - 1}"
-                    raise InputError(f"ids hold {value}: token ids are {wanted}")
+                    expected = f"whole numbers from 0 to {self.vocab_size - 1}"
+                    raise InputError(f"ids hold {value}: token ids are {expected}")
         special = self.vocabulary.special_ids
         dropped = [special.padding, special.start, special.separator]
         tokens = tf.cast(tokens, tf.int32)

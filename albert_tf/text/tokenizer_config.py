@@ -1,4 +1,4 @@
-"""Settings of tokenizers: kind and normalisation, and the JSON file beside a vocabulary that has them."""
+"""Settings of tokenizers, kind and normalisation, and the JSON file that stores them beside a vocabulary."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.errors import InputError, Missing, check_choice, check_names, check_type
+from albert_tf.errors import InputError, MissingFileError, check_choice, check_names, check_type
 from albert_tf.io import PathLike, path_exists, read_local_bytes, read_local_json, write_local_json
 
-# Of a run directory, and of exported modules.
+# In run directories and exported modules.
 TOKENIZER_FILE = "tokenizer.json"
 
-TOKENIZER_KIND, SENTENCEPIECE = "kind", "sentencepiece"  # which a file without the key means
+TOKENIZER_KIND, SENTENCEPIECE = "kind", "sentencepiece"  # the kind of a file without this key
 WORDPIECE, BYTE_LEVEL_BPE = "wordpiece", "byte_level_bpe"
 # The files of a vocabulary in a run directory, by its kind.
 VOCABULARY_FILES = {
@@ -22,28 +22,28 @@ VOCABULARY_FILES = {
     BYTE_LEVEL_BPE: ("vocab.json", "merges.txt"),
 }
 
-# Those of the published English vocabulary.
+# The published English vocabulary's settings.
 TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
 
-# Of a kind that does not normalise.
+# The settings of a kind that does not normalise.
 UNCHANGED = {"lowercase": False, "strip_accents": False}
 
-# All settings of each kind, with the values that Google's and RoBERTa's tokenizers have fixed.
+# All settings of each kind, with the fixed values of Google's and RoBERTa's tokenizers.
 KIND_DEFAULTS: dict[str, Mapping[str, bool]] = {
     SENTENCEPIECE: TOKENIZER_DEFAULTS,
     WORDPIECE: {
         **TOKENIZER_DEFAULTS,
         "tokenize_chinese_chars": True,  # each ideograph is a word
-        "like_transformers": False,  # where its BertTokenizer is not as Google's: `basic_words`
+        "like_transformers": False,  # where its BertTokenizer differs from Google's: see `basic_words`
     },
     BYTE_LEVEL_BPE: {**UNCHANGED, "add_prefix_space": False},  # before a text that begins without one
 }
 
 
-def read_settings_beside(vocabulary: PathLike) -> Path:
-    """The file with the settings of a vocabulary.
+def tokenizer_settings_path(vocabulary: PathLike) -> Path:
+    """The path of the file that stores a vocabulary's settings beside it.
 
-    >>> read_settings_beside("folder/ru.model").as_posix()
+    >>> tokenizer_settings_path("folder/ru.model").as_posix()
     'folder/ru.tokenizer.json'
     """
     path = Path(vocabulary)
@@ -51,10 +51,13 @@ def read_settings_beside(vocabulary: PathLike) -> Path:
 
 
 def check_tokenizer_settings(values: Mapping[str, Any], where: str = "") -> dict[str, bool]:
-    """The settings in a tokenizer.json, without the kind, and with the defaults of what is left out.
+    """The settings in a tokenizer.json: without the kind, and with defaults for missing ones.
 
-    An InputError, which begins with `where`, if a name is unknown to the kind, or a value is neither true nor
-    false.
+    Args:
+      values: the content of the file.
+      where: the beginning of the error message.
+    Raises:
+      InputError: the kind has no setting of this name, or a value is neither true nor false.
     """
     kind = values.get(TOKENIZER_KIND, SENTENCEPIECE)
     check_choice(f"{where}{TOKENIZER_KIND}", kind, KIND_DEFAULTS)
@@ -66,43 +69,46 @@ def check_tokenizer_settings(values: Mapping[str, Any], where: str = "") -> dict
     return {**defaults, **values, **(UNCHANGED if kind == BYTE_LEVEL_BPE else {})}
 
 
-def write_settings_beside(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
-    """Writes the file beside a SentencePiece model, whole or not at all; an existing one is replaced."""
+def write_tokenizer_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
+    """Writes the settings file beside a SentencePiece model atomically; an existing file is replaced."""
     settings = {TOKENIZER_KIND: SENTENCEPIECE, **check_tokenizer_settings(values)}
-    write_local_json(read_settings_beside(vocabulary), settings)
+    write_local_json(tokenizer_settings_path(vocabulary), settings)
 
 
 def resolve_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
-    """The settings of a vocabulary's tokenizer: as asked for, else (None) as it remembers, else the defaults.
+    """The settings of a vocabulary's tokenizer: the requested ones, else its stored ones, else the defaults.
 
-    `lowercase` and `strip_accents` mean nothing to byte-level BPE, which ignores them.
-
-    A ValueError if what was asked for contradicts what the vocabulary remembers.
+    Args:
+      vocabulary: path of the vocabulary; None: there is none, so nothing is stored.
+      asked: the requested settings by name; None stands for a setting that is not requested. Byte-level BPE
+        ignores `lowercase` and `strip_accents`.
+    Raises:
+      InputError: a requested setting contradicts a stored one.
     """
     kind = SENTENCEPIECE if vocabulary is None else read_tokenizer_kind(vocabulary)
     unused = UNCHANGED if kind == BYTE_LEVEL_BPE else {}
-    asked = {name: x for name, x in (asked or {}).items() if x is not None and name not in unused}
-    wanted = check_tokenizer_settings({TOKENIZER_KIND: kind, **asked})
-    if vocabulary is None or (found := _remembered(vocabulary)) is None:
-        return wanted
-    path, values = found
-    remembered = check_tokenizer_settings(values, f"{path}: ")
-    for name, value in asked.items():
-        if value != remembered[name]:
-            there = f"{name}={remembered[name]} in {path}, by which {vocabulary} was made"
-            raise InputError(f"{name}={value} contradicts {there}: leave it out, or train another vocabulary")
-    return remembered
+    requested = {name: x for name, x in (asked or {}).items() if x is not None and name not in unused}
+    settings = check_tokenizer_settings({TOKENIZER_KIND: kind, **requested})
+    if vocabulary is None or (stored := _read_stored_settings(vocabulary)) is None:
+        return settings
+    path, values = stored
+    stored_settings = check_tokenizer_settings(values, f"{path}: ")
+    for name, value in requested.items():
+        if value != stored_settings[name]:
+            other = f"{name}={stored_settings[name]} in {path}, by which {vocabulary} was made"
+            raise InputError(f"{name}={value} contradicts {other}: leave it out, or train another vocabulary")
+    return stored_settings
 
 
 def read_tokenizer_kind(vocabulary: PathLike) -> str:
-    """The kind of a vocabulary's tokenizer: as its tokenizer.json says, or else by its file's name.
+    """The kind of a vocabulary's tokenizer, from its tokenizer.json or else from its file's name.
 
-    An InputError if there is no such kind.
+    Raises InputError if there is no such kind.
     """
-    if (found := _remembered(vocabulary)) is None:
+    if (stored := _read_stored_settings(vocabulary)) is None:
         main = _main_file(vocabulary).name
         return next((kind for kind, names in VOCABULARY_FILES.items() if main in names), SENTENCEPIECE)
-    path, values = found
+    path, values = stored
     kind = values.get(TOKENIZER_KIND, SENTENCEPIECE)
     check_choice(f"{path}: {TOKENIZER_KIND}", kind, KIND_DEFAULTS)
     return kind
@@ -111,11 +117,12 @@ def read_tokenizer_kind(vocabulary: PathLike) -> str:
 def read_vocabulary(vocabulary: PathLike, kind: str | None = None) -> dict[str, bytes]:
     """The contents of a vocabulary's files by their names in a run directory.
 
-    It is named by its file; byte-level BPE's by one of its two, or their folder. None: its kind is read, too.
-
+    Args:
+      vocabulary: path of its file; for byte-level BPE one of the two files, or their folder.
+      kind: the kind of the vocabulary; None: as `read_tokenizer_kind` finds.
     Raises:
       FileNotFoundError: a file does not exist.
-      InputError: a folder is named in place of a file.
+      InputError: the path of a file is a folder.
     """
     path = _main_file(vocabulary)
     names = VOCABULARY_FILES[kind or read_tokenizer_kind(vocabulary)]
@@ -124,20 +131,20 @@ def read_vocabulary(vocabulary: PathLike, kind: str | None = None) -> dict[str, 
         if file.is_dir():
             raise InputError(f"{file} is a folder: name the vocabulary in it, such as {file / name}")
         if not path_exists(file):
-            raise Missing(f"{file}: no such vocabulary file; `albert-tf vocab` trains one")
+            raise MissingFileError(f"{file}: no such vocabulary file; `albert-tf vocab` trains one")
     return {name: read_local_bytes(file) for name, file in files.items()}
 
 
 def fingerprint_of(files: Mapping[str, bytes]) -> str:
-    """SHA-256 of a vocabulary's files, in hexadecimal: tells whether data was made with it."""
+    """SHA-256 of a vocabulary's files, in hexadecimal. It tells whether data was made with the vocabulary."""
     return hashlib.sha256(b"".join(files.values())).hexdigest()
 
 
-def lines_of_vocabulary(content: bytes, name: str) -> list[str]:
-    """The lines of a vocabulary's file; UnicodeDecodeError if it is not UTF-8, InputError if it has a mark.
+def split_vocabulary_lines(content: bytes, name: str) -> list[str]:
+    """The lines of a vocabulary's file, which end at LF, CR or CR LF.
 
-    They end as Python's universal newlines do, and not at other separators, which multilingual vocabularies
-    have as pieces.
+    Other separators of `str.splitlines` end no line, since multilingual vocabularies have them as pieces.
+    Raises UnicodeDecodeError if the file is not UTF-8, InputError if it has a byte order mark.
     """
     text = content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     if text.startswith("\ufeff"):
@@ -146,17 +153,17 @@ def lines_of_vocabulary(content: bytes, name: str) -> list[str]:
 
 
 def _main_file(vocabulary: PathLike) -> Path:
-    """The file of a vocabulary, in whose folder the others are."""
+    """The main file of a vocabulary: `vocab.json` if the path is a folder with one, else the path itself."""
     main = Path(vocabulary, VOCABULARY_FILES[BYTE_LEVEL_BPE][0])
     return main if main.is_file() else Path(vocabulary)
 
 
-def _remembered(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] | None:
-    """The file with the settings of a vocabulary and what is in it: its own, or that of its run or module."""
+def _read_stored_settings(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] | None:
+    """Path and content of the settings file: the vocabulary's own, or the one of its run or module."""
     main = _main_file(vocabulary)
-    for path in (read_settings_beside(main), main.with_name(TOKENIZER_FILE)):
+    for path in (tokenizer_settings_path(main), main.with_name(TOKENIZER_FILE)):
         if path.is_file():
             values = read_local_json(path)
-            if "model" not in values:  # which one of transformers has
+            if "model" not in values:  # else it is a tokenizer.json of transformers
                 return path, values
     return None

@@ -22,10 +22,10 @@ from absl import logging
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from albert_tf.errors import InputError, check_choice, check_range
-from albert_tf.io import check_place, new_directory, whole_file, write_local_json
+from albert_tf.io import atomic_file, check_place, new_local_folder, write_local_json
 from albert_tf.text import byte_level_bpe, wordpiece
 from albert_tf.text.files import check_text_files, input_files, open_decompressed
-from albert_tf.text.lines import MAX_SENTENCE_BYTES, bounded_lines, group_by_size, split_lines
+from albert_tf.text.lines import MAX_SENTENCE_BYTES, group_by_size, split_lines, split_long_lines
 from albert_tf.text.sentencepiece import SENTENCEPIECE_FILE, SENTENCEPIECE_SPECIAL_TOKENS
 from albert_tf.text.text_tokenizer import ALBERT_IDS
 from albert_tf.text.tokenizer import TOKENIZER_CLASSES, Vocabulary
@@ -36,16 +36,16 @@ from albert_tf.text.tokenizer_config import (
     TOKENIZER_KIND,
     UNCHANGED,
     WORDPIECE,
-    read_settings_beside,
+    tokenizer_settings_path,
 )
 
 USER_DEFINED = ("(", ")", '"', "-", ".", "–", "£", "€")
-_MAX = 10**9  # SentencePiece counts in 32 bits; of 2**31 - 1 pieces it computes without end
+_MAX = 10**9  # SentencePiece counts in 32 bits; with 2**31 - 1 pieces it never ends
 
 _BYTES_PER_BATCH = 1 << 16
 _SECONDS_TO_END = 2
-_SAMPLE_EVERY = 8  # one in so many is looked at for marks
-_MARKS_SHARE = 0.01  # of the letters, above which dropping them is worth a word
+_SAMPLE_EVERY = 8  # marks are counted in one of this many batches
+_MARKS_SHARE = 0.01  # marks per letter; a larger share is reported when they are dropped
 
 
 def train_vocabulary(
@@ -60,22 +60,23 @@ def train_vocabulary(
 ) -> Vocabulary:
     """Trains a vocabulary and writes it.
 
-    The text is normalised as the tokenizer will do it, and how is remembered in a file beside the vocabulary,
-    `FILE.tokenizer.json` beside `FILE.model`. Memory of SentencePiece grows with max_sentences, of the other
-    kinds with the number of different words.
+    The text is normalised as the tokenizer does it. A file beside the vocabulary stores these settings:
+    `FILE.tokenizer.json` beside `FILE.model`. SentencePiece's memory grows with max_sentences, that of the
+    other kinds with the number of different words.
 
     Args:
-      inputs: text files (also .gz), a path, a glob or a list of them.
-      output: the file, such as `spiece.model` or `vocab.txt`, or a new folder of byte-level BPE's two; it
-        appears only when it is whole. Its folder is made where it is missing.
-      vocab_size: number of pieces, the special ones included, V; of WordPiece and BPE at most so many.
-      lowercase: as of `normalize`.
-      strip_accents: as of `normalize`.
-      max_sentences: of a larger corpus a random sample of this many lines is used, the same one every time;
-        of SentencePiece alone.
-      report: called with a line where more than a hundredth of the letters lose a mark.
-      kind: "sentencepiece", by the unigram model, "wordpiece" or "byte_level_bpe"; the last one does not
-        normalise.
+      inputs: text files (also .gz): a path, a glob or a list of them.
+      output: the file, such as `spiece.model` or `vocab.txt`, or a new folder for byte-level BPE's two files.
+        It appears only when it is complete. Its parent folder is created if it is missing.
+      vocab_size: number of pieces, V, with the special ones; WordPiece and BPE may have fewer.
+      lowercase: True to fold case.
+      strip_accents: True to drop accents and other combining marks.
+      max_sentences: number of lines of a larger corpus that are used, a random sample that is the same every
+        time; for SentencePiece only.
+      report: called with one line if more than a hundredth of the letters lose a mark.
+      kind: "sentencepiece" (its unigram model), "wordpiece" or "byte_level_bpe", which does not normalise.
+    Returns:
+      The vocabulary.
     Raises:
       InputError: the text allows no vocabulary of this size, a file is missing, damaged or not text, or a
         number is out of range.
@@ -91,25 +92,25 @@ def train_vocabulary(
     files = input_files(inputs)
     check_text_files(files)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with new_directory(output) if is_folder else whole_file(output) as temporary:
+    with new_local_folder(output) if is_folder else atomic_file(output) as temporary:
         if not is_folder:
             temporary.touch()  # an unwritable place shows now, not after an hour of training
-        sentences = _sentences(files, kind, settings, report)
+        sentences = _read_normalized_lines(files, kind, settings, report)
         if (first := next(sentences, None)) is None:
             raise InputError("the input holds no text to train a vocabulary on")
         options = {"max_sentences": max_sentences} if kind == SENTENCEPIECE else {}
         train = functools.partial(_TRAINERS[kind], vocab_size=vocab_size, **options)
-        contents = _train(train, itertools.chain([first], sentences))
+        contents = _run_in_thread(train, itertools.chain([first], sentences))
         vocabulary = TOKENIZER_CLASSES[kind].vocabulary_class(contents)
         for name, content in contents.items():
             (temporary / name if is_folder else temporary).write_bytes(content)
-        remembered = temporary / TOKENIZER_FILE if is_folder else read_settings_beside(output)
-        write_local_json(remembered, {TOKENIZER_KIND: kind, **settings})
+        settings_path = temporary / TOKENIZER_FILE if is_folder else tokenizer_settings_path(output)
+        write_local_json(settings_path, {TOKENIZER_KIND: kind, **settings})
     return vocabulary
 
 
 def _check_replaceable(output: Path, kind: str) -> None:
-    """Refuses to write over what is not a vocabulary of the kind, such as the text; logs what is replaced."""
+    """Raises FileExistsError if `output` exists and is no vocabulary of the kind; logs a replacement."""
     try:
         if output.is_file():
             TOKENIZER_CLASSES[kind].vocabulary_class.from_file(output)
@@ -118,16 +119,16 @@ def _check_replaceable(output: Path, kind: str) -> None:
         raise FileExistsError(f"{output} exists and is not a vocabulary: name another file") from None
 
 
-def _train(train: Callable[[Iterator[bytes]], dict[str, bytes]], sentences: Iterator[bytes]) -> Any:
-    """What a trainer makes of sentences, in a thread: the main one answers SIGTERM while it computes.
+def _run_in_thread(train: Callable[[Iterator[bytes]], dict[str, bytes]], sentences: Iterator[bytes]) -> Any:
+    """Returns `train(sentences)`, run in a thread so that the main thread can handle SIGTERM meanwhile.
 
-    Errors of the sentences are raised as they are, whatever the trainer takes them for.
+    An error of `sentences` is raised unchanged, even if the trainer turns it into another one.
     """
     errors: list[BaseException] = []
     is_over = threading.Event()
     result: Future[dict[str, bytes]] = Future()
 
-    def read() -> Iterator[bytes]:
+    def read_sentences() -> Iterator[bytes]:
         try:
             for sentence in sentences:
                 if is_over.is_set():
@@ -139,7 +140,7 @@ def _train(train: Callable[[Iterator[bytes]], dict[str, bytes]], sentences: Iter
 
     def work() -> None:
         try:
-            result.set_result(train(read()))
+            result.set_result(train(read_sentences()))
         except Exception as error:
             result.set_exception(errors[0] if errors else error)
 
@@ -149,20 +150,20 @@ def _train(train: Callable[[Iterator[bytes]], dict[str, bytes]], sentences: Iter
         return result.result()
     finally:
         is_over.set()
-        thread.join(_SECONDS_TO_END)  # one that reads ends at once; one that computes is left alone
+        thread.join(_SECONDS_TO_END)  # a thread that reads ends at once; one that computes is left running
 
 
-def _sentences(
+def _read_normalized_lines(
     files: list[str], kind: str, settings: Mapping[str, bool], report: Callable[[str], None]
 ) -> Iterator[bytes]:
-    """The normalised lines of text files, over-long ones cut at spaces; reports the marks that they lose."""
+    """The normalised lines of text files, with long lines cut; reports if many letters lose their marks."""
     characters: Counter[str] = Counter()
-    for number, raw in enumerate(group_by_size(_lines(files), len, _BYTES_PER_BATCH)):
+    for number, lines in enumerate(group_by_size(_read_lines(files), len, _BYTES_PER_BATCH)):
         if settings["strip_accents"] and number % _SAMPLE_EVERY == 0:
-            characters.update(b"".join(raw).decode("utf-8", "ignore"))
+            characters.update(b"".join(lines).decode("utf-8", "ignore"))
         # Cut before, since the time may grow with the square of a line, and after, since text may grow.
-        text = TOKENIZER_CLASSES[kind].normalize(bounded_lines(tf.constant(raw)), **settings)
-        yield from filter(None, bounded_lines(tf.strings.strip(text)).numpy())
+        text = TOKENIZER_CLASSES[kind].normalize(split_long_lines(tf.constant(lines)), **settings)
+        yield from filter(None, split_long_lines(tf.strings.strip(text)).numpy())
     if (share := marks_per_letter(characters)) > _MARKS_SHARE:
         report(
             f"{share:.1%} of the letters lose their marks: where these tell words apart, train again with "
@@ -170,31 +171,31 @@ def _sentences(
         )
 
 
-def _lines(files: Iterable[str]) -> Iterator[bytes]:
+def _read_lines(files: Iterable[str]) -> Iterator[bytes]:
     for file in files:
-        with tf.io.gfile.GFile(file, "rb") as stored, open_decompressed(file, stored) as opened:
-            yield from split_lines(opened, _BYTES_PER_BATCH)
+        with tf.io.gfile.GFile(file, "rb") as stored, open_decompressed(file, stored) as stream:
+            yield from split_lines(stream, _BYTES_PER_BATCH)
 
 
 def marks_per_letter(counts: Mapping[str, int]) -> float:
-    """The marks that `strip_accents` drops from a text, for each of its letters, from its characters' counts.
+    """The number of marks per letter that `strip_accents` drops from a text with these character counts.
 
     >>> marks_per_letter({"e": 2, "é": 1, " ": 5, "й": 1})
     0.5
     """
     marks = letters = 0
     for character, count in counts.items():
-        apart = unicodedata.normalize("NFD", character)
-        marks += count * sum(unicodedata.category(part) == "Mn" for part in apart)
+        decomposed = unicodedata.normalize("NFD", character)
+        marks += count * sum(unicodedata.category(part) == "Mn" for part in decomposed)
         letters += count * character.isalpha()
     return marks / max(letters, 1)
 
 
 def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentences: int) -> dict[str, bytes]:
-    """A SentencePiece model by the unigram model, with ALBERT's ids, from normalised sentences.
+    """Trains a SentencePiece unigram model with ALBERT's ids on normalised sentences.
 
-    Of more than max_sentences a random sample is used, the same one every time. An InputError says that the
-    text allows no vocabulary of this size.
+    If there are more than max_sentences, a random sample is used, the same one every time. InputError means
+    that the text allows no vocabulary of this size.
     Source: google-research/albert, README, and the settings stored in its 30k-clean.model.
     """
     model = io.BytesIO()
@@ -217,7 +218,7 @@ def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentenc
             minloglevel=2,
         )
     except RuntimeError as error:
-        # Its remedies are options that are none of ours.
+        # SentencePiece's message advises options that users cannot set here.
         if most := re.search(r"<= (\d+)", str(error)):
             reason = f"is too large: the text allows {most[1]} at most"
         elif needed := re.search(r"\d+ vs (\d+)", str(error)):
@@ -229,12 +230,12 @@ def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentenc
 
 
 def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:
-    """A WordPiece vocabulary of at most vocab_size pieces, with BERT's special ones.
+    """Trains a WordPiece vocabulary of at most vocab_size pieces, with BERT's special ones.
 
-    Sentences are as `basic_words` makes them. InputError: the text's characters alone are more.
+    The sentences must come from `basic_words`. InputError means that the characters alone are more.
     """
     counts = Counter(word for sentence in sentences for word in sentence.decode().split())
-    # The trainer numbers these in the order of a hash table, another one each time, unless they are known.
+    # If these are not given, the trainer numbers them in the random order of a hash table.
     inside = sorted({wordpiece.CONTINUATION + character for word in counts for character in word[1:]})
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
@@ -245,15 +246,15 @@ def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, by
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     repeated = (f"{word} ".encode() * count for word, count in counts.items())
-    ids = _trained(tokenizer, trainer, repeated)["vocab"]
+    ids = _train_tokenizer(tokenizer, trainer, repeated)["vocab"]
     lines = (f"{piece}\n" for piece in sorted(ids, key=ids.__getitem__))
     return {wordpiece.WORDPIECE_FILE: "".join(lines).encode()}
 
 
 def train_byte_level_bpe(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:
-    """A byte-level BPE vocabulary of at most vocab_size tokens, RoBERTa's special ones at their ids included.
+    """Trains a byte-level BPE vocabulary of at most vocab_size tokens, with RoBERTa's special ones and ids.
 
-    InputError: vocab_size is less than those and the 256 bytes.
+    InputError means that vocab_size has no room for the special tokens and the 256 bytes.
     """
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
@@ -263,21 +264,21 @@ def train_byte_level_bpe(sentences: Iterable[bytes], vocab_size: int) -> dict[st
     )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trained = _trained(tokenizer, trainer, sentences)
-    merges = "".join(f"{left} {right}\n" for left, right in trained["merges"])
+    model = _train_tokenizer(tokenizer, trainer, sentences)
+    merges = "".join(f"{left} {right}\n" for left, right in model["merges"])
     return {
-        byte_level_bpe.BPE_VOCABULARY_FILE: json.dumps(trained["vocab"], ensure_ascii=False).encode(),
+        byte_level_bpe.BPE_VOCABULARY_FILE: json.dumps(model["vocab"], ensure_ascii=False).encode(),
         byte_level_bpe.BPE_MERGES_FILE: f"#version: 0.2\n{merges}".encode(),
     }
 
 
-def _trained(tokenizer: Tokenizer, trainer: Any, sentences: Iterable[bytes]) -> dict[str, Any]:
-    """The model that is trained, as it stands in the tokenizer's JSON."""
+def _train_tokenizer(tokenizer: Tokenizer, trainer: Any, sentences: Iterable[bytes]) -> dict[str, Any]:
+    """Trains the tokenizer and returns the model in its JSON; InputError if vocab_size is too small."""
     tokenizer.train_from_iterator(map(bytes.decode, sentences), trainer)
-    trained = json.loads(tokenizer.to_str())["model"]
-    if (count := len(trained["vocab"])) > trainer.vocab_size:
+    model = json.loads(tokenizer.to_str())["model"]
+    if (count := len(model["vocab"])) > trainer.vocab_size:
         raise InputError(f"vocab_size={trainer.vocab_size} is too small: the characters alone need {count}")
-    return trained
+    return model
 
 
 _TRAINERS: dict[str, Callable[..., dict[str, bytes]]] = {

@@ -1,4 +1,4 @@
-"""BERT's tokenizer inside the graph: clean-up, words and marks, then WordPiece."""
+"""BERT's tokenizer inside the graph: it cleans text up, splits it into words and marks, then into pieces."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from albert_tf.errors import InputError, shorten
-from albert_tf.text.bounded_texts import squeezed_classes
+from albert_tf.text.bounded_texts import make_squeeze_patterns
 from albert_tf.text.offsets import normalize_with_offsets
-from albert_tf.text.packing import PUNCTUATION, words_of
-from albert_tf.text.text_tokenizer import TextTokenizer, TokensWithOffsets, Vocabulary, traced_once
-from albert_tf.text.tokenizer_config import WORDPIECE, lines_of_vocabulary
+from albert_tf.text.packing import PUNCTUATION, split_words
+from albert_tf.text.text_tokenizer import TextTokenizer, TokensWithOffsets, Vocabulary, trace_once
+from albert_tf.text.tokenizer_config import WORDPIECE, split_vocabulary_lines
 
 WORDPIECE_FILE = "vocab.txt"
 WORDPIECE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-CONTINUATION = "##"  # begins the pieces that go on with a word
+CONTINUATION = "##"  # begins a piece that continues a word
 
-# Of a word: a longer one is unknown.
+# A word with more characters is unknown.
 _MAX_CHARACTERS, _MAX_CHARACTERS_IN_TRANSFORMERS = 200, 100
-_LONGEST_PIECE = 256  # bytes, of TensorFlow Text
+_LONGEST_PIECE = 256  # bytes; TensorFlow Text's limit
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
 _SPACES = r"\t\n\r\p{Z}"
@@ -41,12 +41,17 @@ def basic_words(
     tokenize_chinese_chars: bool = True,
     like_transformers: bool = False,
 ) -> tf.Tensor:
-    """Text cleaned up, with spaces around each ideograph and each punctuation mark; words are between spaces.
+    """Cleans text up, and puts spaces around each ideograph and each punctuation mark; spaces divide words.
 
-    Bytes that are not UTF-8 are dropped; `strip_accents` drops the combining marks of NFD (category Mn);
-    without `tokenize_chinese_chars` ideographs are letters. `like_transformers` drops characters for private
-    use, too, takes a few ideographs for letters, and lowercases Σ at a word's end as elsewhere.
-    Source: google-research/bert, `BasicTokenizer` in tokenization.py, where both are `do_lower_case`.
+    Args:
+      text: UTF-8 strings of any shape; bytes that are not UTF-8 are dropped.
+      lowercase: True to lowercase.
+      strip_accents: True to drop the combining marks of NFD (category Mn).
+      tokenize_chinese_chars: True: each ideograph is a word; False: ideographs are letters.
+      like_transformers: True to drop private-use characters, too, treat a few ideographs as letters, and
+        lowercase a final Σ to σ, as BertTokenizer of transformers does.
+    Source: google-research/bert, `BasicTokenizer` in tokenization.py. Its `do_lower_case` is both `lowercase`
+    and `strip_accents`.
     """
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="ignore")
     private = r"\p{Co}" if like_transformers else ""
@@ -65,18 +70,18 @@ def basic_words(
 
 
 class WordPieceVocabulary(Vocabulary):
-    """The pieces of a `vocab.txt`, one a line, whose number is their id."""
+    """The pieces of a `vocab.txt`, one per line; a piece's id is its line number, from 0."""
 
     kind = WORDPIECE
     special_pieces = WORDPIECE_SPECIAL_TOKENS
 
     def __init__(self, files: Mapping[str, bytes], name: str = "the vocabulary"):
         super().__init__(files, name)
-        _ = self.special_ids  # which checks that they are there
+        _ = self.special_ids  # raises InputError if one is missing
 
     def _read(self) -> list[str]:
         try:
-            pieces = lines_of_vocabulary(self.files[WORDPIECE_FILE], self.name)
+            pieces = split_vocabulary_lines(self.files[WORDPIECE_FILE], self.name)
         except UnicodeDecodeError as error:
             raise InputError(f"{self.name} is not UTF-8 (byte {error.start})") from error
         lines = dict[str, int]()
@@ -114,62 +119,64 @@ class WordPieceTokenizer(TextTokenizer):
         )
 
     @property
-    def squeezed(self) -> Iterable[tuple[str, str]]:
-        """As of `TextTokenizer`."""
-        return squeezed_classes(_DROPPED + (r"\p{Mn}" if self.strip_accents else ""), _SPACES)
+    def squeeze_patterns(self) -> Iterable[tuple[str, str]]:
+        """See `TextTokenizer`."""
+        return make_squeeze_patterns(_DROPPED + (r"\p{Mn}" if self.strip_accents else ""), _SPACES)
 
     def __call__(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """As of `TextTokenizer`."""
-        return _without_words(self.tokenize_words(text))
+        """See `TextTokenizer`."""
+        return _merge_words(self.tokenize_words(text))
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
-        """As of `TextTokenizer`."""
-        return tuple(map(_without_words, self.tokenize_words_with_offsets(text)))
+        """See `TextTokenizer`."""
+        return tuple(map(_merge_words, self.tokenize_words_with_offsets(text)))
 
-    @traced_once
+    @trace_once
     def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of the words of each text: string [B] to int32 [B, (words), (tokens)]."""
-        words = tf.strings.split(self._normalized(text))  # [B, (words)]
-        return _by_words(self._wordpiece.tokenize(self._known(words.values)), words, text)
+        words = tf.strings.split(self._normalize(text))  # [B, (words)]
+        pieces = self._wordpiece.tokenize(self._replace_long_words(words.values))
+        return _group_by_text(pieces, words, text)
 
-    @traced_once
+    @trace_once
     def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
-        """The same tokens, and of each the first byte in its text and the one after its last, int64."""
-        normalized, source = normalize_with_offsets(text, self._normalized)
-        words = words_of(normalized)
-        known = self._known(words.text.values)  # [W]
-        pieces, starts, limits = self._wordpiece.tokenize_with_offsets(known)  # [W, (pieces)]
+        """The tokens of `tokenize_words`, the first byte of each in its text, and the byte after its last."""
+        normalized, source = normalize_with_offsets(text, self._normalize)
+        words = split_words(normalized)
+        short_words = self._replace_long_words(words.text.values)  # [W]
+        pieces, starts, limits = self._wordpiece.tokenize_with_offsets(short_words)  # [W, (pieces)]
         counts = pieces.row_lengths()
-        # The whole of a word that is too long.
-        sizes = tf.where(known == _NO_WORD, tf.strings.length(words.text.values), 0)
-        places, sizes = (tf.repeat(tf.cast(x, tf.int64), counts) for x in (words.starts.values, sizes))
-        first = places + starts.values
-        after = places + tf.maximum(limits.values, sizes)
-        tokens = _by_words(pieces, words.text, text)
-        places = source.spans(_without_words(tokens), first, after)
+        # The unknown token of a word that is too long has all bytes of the word.
+        sizes = tf.where(short_words == _NO_WORD, tf.strings.length(words.text.values), 0)
+        word_starts, sizes = (tf.repeat(tf.cast(x, tf.int64), counts) for x in (words.starts.values, sizes))
+        first = word_starts + starts.values
+        after = word_starts + tf.maximum(limits.values, sizes)
+        tokens = _group_by_text(pieces, words.text, text)
+        places = source.spans(_merge_words(tokens), first, after)
         return tokens, *(tokens.with_flat_values(place.values) for place in places)
 
     def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
-        """As of `TextTokenizer`: words and marks, with a space between."""
+        """See `TextTokenizer`. Words and punctuation marks have a space between them."""
         pieces = tf.gather(list(self.vocabulary.pieces), tokens)  # [B, (tokens)]
-        joined = tf.strings.reduce_join(pieces, axis=1, separator=" ")
-        return tf.strings.regex_replace(joined, f" {CONTINUATION}", "")
+        texts = tf.strings.reduce_join(pieces, axis=1, separator=" ")
+        return tf.strings.regex_replace(texts, f" {CONTINUATION}", "")
 
-    def _known(self, words: tf.Tensor) -> tf.Tensor:
-        """Words, and in place of those that are too long one that no vocabulary has."""
+    def _replace_long_words(self, words: tf.Tensor) -> tf.Tensor:
+        """Words, with _NO_WORD in place of each word that is too long."""
         return tf.where(tf.strings.length(words, "UTF8_CHAR") > self._longest, _NO_WORD, words)
 
 
-def _by_words(pieces: tf.RaggedTensor, words: tf.RaggedTensor, text: tf.Tensor) -> tf.RaggedTensor:
-    """The pieces of words, [W, (pieces)], by the texts [B, (words)] that the words are of.
+def _group_by_text(pieces: tf.RaggedTensor, words: tf.RaggedTensor, text: tf.Tensor) -> tf.RaggedTensor:
+    """Groups the pieces of words, [W, (pieces)], by texts: [B, (words), (pieces)].
 
-    B is static where that of the texts, string [B], is: accelerators need it, and a split loses it.
+    `words` are the words of each text, [B, (words)]. B is static if that of `text`, string [B], is:
+    accelerators need it, and a split loses it.
     """
     splits = tf.reshape(words.row_splits, tf.shape(text) + 1)
     return tf.RaggedTensor.from_row_splits(pieces, splits, validate=False)
 
 
-def _without_words(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
-    """What is by words, [B, (words), (pieces)], by texts alone: [B, (pieces)]."""
+def _merge_words(tokens: tf.RaggedTensor) -> tf.RaggedTensor:
+    """The tokens of each text without the axis of words: [B, (words), (pieces)] to [B, (pieces)]."""
     splits = tf.gather(tokens.values.row_splits, tokens.row_splits)  # [B + 1]
     return tf.RaggedTensor.from_row_splits(tokens.flat_values, splits, validate=False)

@@ -1,1 +1,1 @@
-"""The engine: updates, the one loop, evaluation, resuming; callers say what is trained, and on what."""
+"""The trainer: steps, the loop, evaluation, resuming and several devices, for any model and data."""

@@ -1,4 +1,4 @@
-"""Settings of the computation, and of when the loop logs, evaluates and saves."""
+"""Settings of the computation and of the training loop: when it logs, evaluates and saves."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import re
 from albert_tf.constants import AUTO, POLICIES, STRATEGY_NAMES
 from albert_tf.errors import InputError, check_choice, check_range
 
-# Updates between two looks at the losses, and at a wish to stop, at most.
+# Most steps between two checks of the losses and of a request to stop.
 STEPS_PER_CALL = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ComputeConfig:
-    """Settings of the computation of updates.
+    """Settings of how a step is computed.
 
-    A resumed run may change all of it. That changes updates by rounding, and, where there is dropout, what
-    it draws: replicas and microbatches have seeds of their own, and XLA makes other numbers of a seed.
+    A resumed run may change all of them. This changes a step by rounding. It also changes dropout: each
+    replica and each microbatch draws from its own seed, and XLA draws other numbers from the same seed.
 
     Args:
-      strategy: one device, all GPUs, the hosts of TF_CONFIG, or a TPU (auto: what is there).
+      strategy: one device, all GPUs, the hosts of TF_CONFIG, or a TPU. auto chooses by the hardware found.
       tpu: name or address of a TPU; local on its own host.
-      precision: of the computation.
-      accumulate: microbatches an update.
-      xla: compile with XLA what a device computes; by default on GPUs, where it is several times as fast.
-      deterministic: the same numbers each time on GPUs, too, where it costs speed; CPUs give them anyway.
-      remat: gradient checkpointing: compute layers again in the backward pass, for less memory.
-      data_service: address of a tf.data service, grpc://host:port, that makes the batches.
+      precision: number format of the computation.
+      accumulate: number of microbatches in a step.
+      xla: compile the network with XLA. Default: on GPUs only, where it is several times as fast.
+      deterministic: give the same numbers in each run on GPUs, too, which is slower. CPUs always do.
+      remat: gradient checkpointing: compute layers again in the backward pass, to save memory.
+      data_service: address of a tf.data service that makes the batches, grpc://host:port.
     Raises:
-      ValueError: a setting is impossible.
+      InputError: a setting is impossible; the message names it.
     """
 
     strategy: str = dataclasses.field(default=AUTO, metadata={"choices": (AUTO, *STRATEGY_NAMES)})
@@ -47,15 +47,15 @@ class ComputeConfig:
 
     @property
     def policy(self) -> str:
-        """Keras' name of the precision."""
+        """Name of the Keras dtype policy for the precision."""
         return POLICIES[self.precision]
 
-    def rows_at_once(self, batch_size: int) -> int:
-        """Rows of a microbatch over all devices, which is what they can hold."""
+    def microbatch_rows(self, batch_size: int) -> int:
+        """Number of rows that all devices together compute at a time: one microbatch."""
         return batch_size // self.accumulate
 
-    def check_divides(self, batch_size: int, replicas: int) -> None:
-        """ValueError unless replicas can divide a global batch, and each its part into microbatches."""
+    def check_batch_size(self, batch_size: int, replicas: int) -> None:
+        """Raises InputError unless a global batch divides evenly into replicas and microbatches."""
         if batch_size % (replicas * self.accumulate):
             raise InputError(
                 f"batch_size={batch_size} cannot be divided among {replicas} replicas times "
@@ -65,19 +65,19 @@ class ComputeConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LoopSettings:
-    """Settings of logging, evaluation and saving; all three happen at the end of each stage, too.
+    """Settings of logging, evaluation and saving. All three also happen at the end of each stage.
 
     Args:
-      log_every: updates between two lines of metrics, 0: one at the end.
-      eval_every: updates between two evaluations, 0: one at the end.
-      checkpoint_every: updates between two checkpoints, 0: one at the end. What is evaluated is saved, too.
-      keep: checkpoints that stay on disk: so many of the newest, and the one that did best in an evaluation.
-      early_stop: evaluations in a row, none of them better than the best before by 0.0001, that end the run;
-        of equal ones that with the lower loss is better; 0: it goes on to its last step.
-      profile: START:STOP, the updates between which TensorFlow's profiler writes a trace for TensorBoard.
+      log_every: number of steps between two lines of metrics. 0: only at the end.
+      eval_every: number of steps between two evaluations. 0: only at the end.
+      checkpoint_every: number of steps between two checkpoints. 0: only at the end. Evaluations save, too.
+      keep: number of newest checkpoints to keep on disk, besides the one with the best evaluation.
+      early_stop: stop after this number of evaluations in a row without an improvement of at least 0.0001;
+        if two are equal, the one with the lower loss is better. 0: train to the last step.
+      profile: START:STOP, the steps that TensorFlow's profiler traces for TensorBoard.
 
     Raises:
-      ValueError: a number is below what it may be, or `profile` is not a range.
+      InputError: a number is too small, or `profile` is not a range.
     """
 
     log_every: int = 100
@@ -90,11 +90,11 @@ class LoopSettings:
     def __post_init__(self) -> None:
         for name in ("log_every", "eval_every", "checkpoint_every", "keep", "early_stop"):
             check_range(name, getattr(self, name), at_least=1 if name == "keep" else 0)
-        _ = self.profiled  # which checks itself
+        _ = self.profile_steps  # checks `profile`
 
     @property
-    def profiled(self) -> range:
-        """The updates that are profiled."""
+    def profile_steps(self) -> range:
+        """The steps to profile."""
         if self.profile is None:
             return range(0)
         match = re.fullmatch(r"(\d+):(\d+)", self.profile)
@@ -104,14 +104,15 @@ class LoopSettings:
             )
         return range(int(match[1]), int(match[2]))
 
-    def updates_until_next(self, step: int, last: int) -> int:
-        """Updates from `step` until something is due, at most STEPS_PER_CALL; `last` ends the stage."""
+    def steps_until_next(self, step: int, last: int) -> int:
+        """Number of steps from `step` to the next event, at most STEPS_PER_CALL. `last` ends the stage."""
         intervals = (self.log_every, self.eval_every, self.checkpoint_every)
-        to_events = [every - step % every for every in intervals if every]
-        to_events += [end - step for end in (self.profiled.start, self.profiled.stop) if end > step]
-        return min(*to_events, last - step, STEPS_PER_CALL)
+        distances = [every - step % every for every in intervals if every]
+        borders = (self.profile_steps.start, self.profile_steps.stop)
+        distances += [border - step for border in borders if border > step]
+        return min(*distances, last - step, STEPS_PER_CALL)
 
 
 def is_due(every: int, step: int, last: int) -> bool:
-    """True if something that happens `every` so many updates, and after the last, happens after `step`."""
+    """True if an event is due after `step`: at multiples of `every` (0: none) and at the `last` step."""
     return step == last or (every > 0 and step % every == 0)

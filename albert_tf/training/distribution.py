@@ -1,4 +1,4 @@
-"""Strategies: one device, several, several hosts, or a TPU; and the way of batches to the replicas."""
+"""Strategies (one device, several, several hosts, a TPU), and how batches reach their replicas."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import tensorflow as tf
 from albert_tf.constants import AUTO
 from albert_tf.errors import InputError, check_choice
 
-# What TensorFlow raises on a host when another one has died or cannot be reached.
-HOST_LOST = (
+# Errors that TensorFlow raises on a host if another host has died or cannot be reached.
+HOST_LOST_ERRORS = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
 )
 
-# Batches of so many rows, for one of several input pipelines or for the only one.
+# make_batches(rows, context): batches of that many rows. The context is None for the only input pipeline.
 MakeBatches = Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset]
 
 
-def _mirrored(tpu: str | None) -> tf.distribute.Strategy:
+def _mirrored_strategy(tpu: str | None) -> tf.distribute.Strategy:
     devices = tf.config.list_logical_devices(_local_kind())
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
-def _multi_worker(tpu: str | None) -> tf.distribute.Strategy:
+def _multi_worker_strategy(tpu: str | None) -> tf.distribute.Strategy:
     if _num_hosts() < 2:
         raise InputError(
             "strategy='multi_worker' needs the addresses of all hosts in TF_CONFIG, such as "
@@ -37,7 +37,7 @@ def _multi_worker(tpu: str | None) -> tf.distribute.Strategy:
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def _tpu(tpu: str | None) -> tf.distribute.Strategy:
+def _tpu_strategy(tpu: str | None) -> tf.distribute.Strategy:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu or "local")
     tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -46,25 +46,27 @@ def _tpu(tpu: str | None) -> tf.distribute.Strategy:
 
 STRATEGIES: dict[str, Callable[[str | None], tf.distribute.Strategy]] = {
     "one": lambda tpu: tf.distribute.get_strategy(),  # the first GPU, or else the CPU
-    "mirrored": _mirrored,
-    "multi_worker": _multi_worker,
-    "tpu": _tpu,
+    "mirrored": _mirrored_strategy,
+    "multi_worker": _multi_worker_strategy,
+    "tpu": _tpu_strategy,
 }
 
 
 def make_strategy(
     name: str = AUTO, tpu: str | None = None, report: Callable[[str], None] = lambda line: None
 ) -> tf.distribute.Strategy:
-    """The strategy of a name; TensorFlow wants that of several hosts made before anything else.
+    """Creates a strategy by its name. For several hosts, call it before any other TensorFlow operation.
 
     Args:
       name: "one": the first GPU, or the CPU; "mirrored": all GPUs of this host; "multi_worker": all GPUs of
         the hosts that the environment variable TF_CONFIG names; "tpu"; "auto": tpu if one is named,
         multi_worker if TF_CONFIG names several hosts, mirrored if there are several GPUs, else one.
       tpu: name or gRPC address of a TPU; "local" on the TPU's own host.
-      report: called with a line when the other hosts are waited for.
+      report: called with a log line before it waits for the other hosts.
+    Returns:
+      A `tf.distribute.Strategy`.
     Raises:
-      ValueError: the strategy is unknown, TF_CONFIG does not describe a cluster, or the TPU cannot be used.
+      InputError: the strategy is unknown, TF_CONFIG does not describe a cluster, or the TPU cannot be used.
     """
     if name == AUTO:
         several_gpus = len(tf.config.list_physical_devices("GPU")) > 1
@@ -76,39 +78,39 @@ def make_strategy(
         report(f"waiting for all hosts of TF_CONFIG={os.environ.get('TF_CONFIG')}")
     try:
         return STRATEGIES[name](tpu)
-    except (tf.errors.OpError, OSError) as error:  # the second from a search for a TPU of this name
+    except (tf.errors.OpError, OSError) as error:  # OSError: the search for a TPU of this name
         reason = str(getattr(error, "message", error)).partition(":")[0]
         raise InputError(f"strategy={name!r}, tpu={tpu!r} cannot be used here: {reason}") from error
 
 
 def device_kind(strategy: tf.distribute.Strategy) -> str:
-    """The kind of device of a strategy's replicas: "CPU", "GPU" or "TPU"."""
+    """Returns the kind of device of a strategy's replicas: "CPU", "GPU" or "TPU"."""
     if isinstance(strategy, tf.distribute.TPUStrategy):
         return "TPU"
-    if strategy.num_replicas_in_sync > 1:  # of devices that it names: a test's are CPUs beside a GPU
+    if strategy.num_replicas_in_sync > 1:  # in tests these are CPUs beside a GPU
         return tf.DeviceSpec.from_string(strategy.extended.worker_devices[0]).device_type
     return _local_kind()
 
 
-def compiles(xla: bool | None) -> bool:
-    """True if XLA compiles what a replica computes: as asked, or where nobody says, on GPUs.
+def uses_xla(xla: bool | None) -> bool:
+    """True if XLA compiles the network: the setting `xla` or, if that is None, True on GPUs only.
 
-    There most of the time would go into launching more than a thousand small kernels an update. A TPU's
-    programs are compiled in any case.
+    On GPUs most of the time would go into launching more than a thousand small kernels in a step. TensorFlow
+    compiles the programs of a TPU in any case.
     """
     return device_kind(tf.distribute.get_strategy()) == "GPU" if xla is None else xla
 
 
 def _local_kind() -> str:
-    """The kind of device of this host: "GPU" if it has any, else "CPU"."""
+    """Returns "GPU" if this host has one, else "CPU"."""
     return "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
 
 
 class Hosts(NamedTuple):
-    """The hosts of a strategy whose programs run side by side, each with an input pipeline of its own."""
+    """The hosts that a strategy trains on. Each runs this program with its own input pipeline."""
 
     num_hosts: int
-    number: int  # of this one
+    number: int  # of this host, from 0
 
     @property
     def is_chief(self) -> bool:
@@ -116,23 +118,23 @@ class Hosts(NamedTuple):
         return self.number == 0
 
 
-def hosts_of(strategy: tf.distribute.Strategy) -> Hosts:
-    """The hosts of a strategy; a TPU's are all led by one program."""
+def get_hosts(strategy: tf.distribute.Strategy) -> Hosts:
+    """Returns the hosts of a strategy. A TPU counts as one host, since one program controls it."""
     is_multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    return _hosts(strategy.cluster_resolver) if is_multi_worker else Hosts(1, 0)
+    return _hosts_of_cluster(strategy.cluster_resolver) if is_multi_worker else Hosts(1, 0)
 
 
-def _hosts(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> Hosts:
+def _hosts_of_cluster(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> Hosts:
     cluster = resolver.cluster_spec().as_dict()
     chiefs = len(cluster.get("chief", []))
-    before = chiefs if resolver.task_type == "worker" else 0
-    return Hosts(chiefs + len(cluster.get("worker", [])), (resolver.task_id or 0) + before)
+    first = chiefs if resolver.task_type == "worker" else 0
+    return Hosts(chiefs + len(cluster.get("worker", [])), first + (resolver.task_id or 0))
 
 
 def _num_hosts() -> int:
     """Number of hosts in TF_CONFIG."""
     try:
-        hosts = _hosts(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+        hosts = _hosts_of_cluster(tf.distribute.cluster_resolver.TFConfigClusterResolver())
         if hosts.number >= hosts.num_hosts > 1:
             raise ValueError(f"no host has the index {hosts.number}")
         return hosts.num_hosts
@@ -145,60 +147,60 @@ def _num_hosts() -> int:
 class DistributedBatches(NamedTuple):
     """Batches on their way to the replicas."""
 
-    dataset: tf.data.Dataset  # or one of a strategy
-    replicas_per_batch: int | None  # that divide a batch among themselves; None: all
+    dataset: tf.data.Dataset  # or a distributed dataset
+    replicas_per_batch: int | None  # number of replicas that divide a batch; None: all
 
 
 def distribute_batches(
-    strategy: tf.distribute.Strategy, batches: MakeBatches, rows: int
+    strategy: tf.distribute.Strategy, make_batches: MakeBatches, rows: int
 ) -> DistributedBatches:
-    """The part of the global batches, of so many rows, that this program reads.
+    """The batches of this host, its share of global batches of `rows` rows.
 
-    A host's replicas divide its batches among themselves: so a plain iterator, which a checkpoint can hold,
-    serves several devices. A TPU's batches must wait on the device, where only an iterator of the strategy
-    puts them.
+    The replicas of a host divide its batches. So several devices read from one plain iterator, which a
+    checkpoint can hold. The batches of a TPU must wait on the device. Only an iterator of the strategy puts
+    them there.
     """
     if isinstance(strategy, tf.distribute.TPUStrategy):
-        return distribute_from_function(strategy, batches, rows)
-    replicas, (count, number) = strategy.num_replicas_in_sync, hosts_of(strategy)
-    part = tf.distribute.InputContext(count, number, replicas) if count > 1 else None
-    return DistributedBatches(batches(rows // count, part), replicas // count)
+        return distribute_from_function(strategy, make_batches, rows)
+    replicas, (count, number) = strategy.num_replicas_in_sync, get_hosts(strategy)
+    context = tf.distribute.InputContext(count, number, replicas) if count > 1 else None
+    return DistributedBatches(make_batches(rows // count, context), replicas // count)
 
 
 def distribute_from_function(
-    strategy: tf.distribute.Strategy, batches: MakeBatches, rows: int
+    strategy: tf.distribute.Strategy, make_batches: MakeBatches, rows: int
 ) -> DistributedBatches:
-    """A feed that gives every replica batches of its own."""
+    """Separate batches for each replica, its share of global batches of `rows` rows."""
 
-    def of_a_replica(part: tf.distribute.InputContext) -> tf.data.Dataset:
-        return batches(part.get_per_replica_batch_size(rows), part)
+    def make_replica_batches(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return make_batches(context.get_per_replica_batch_size(rows), context)
 
-    return DistributedBatches(strategy.distribute_datasets_from_function(of_a_replica), 1)
+    return DistributedBatches(strategy.distribute_datasets_from_function(make_replica_batches), 1)
 
 
-def keeps_iterator(strategy: tf.distribute.Strategy, data_service: str | None) -> bool:
-    """True if a checkpoint holds the input's iterator, so that a resumed run sees the very next batch.
+def can_save_iterator(strategy: tf.distribute.Strategy, data_service: str | None) -> bool:
+    """True if checkpoints hold the input's iterator, so that a resumed run continues with the next batch.
 
-    The iterators of a strategy and of a tf.data service cannot be saved, and those of other hosts are not
-    here. Training then resumes with batches that are drawn anew, from a seed of its step.
+    Iterators of a TPU strategy or of a tf.data service cannot be saved, and other hosts' iterators are out of
+    reach. A run then resumes with new batches, drawn with a seed that depends on the step.
     """
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    return hosts_of(strategy).num_hosts == 1 and not is_tpu and data_service is None
+    return get_hosts(strategy).num_hosts == 1 and not is_tpu and data_service is None
 
 
-def over_hosts(strategy: tf.distribute.Strategy) -> Callable[[float], list[float]]:
-    """An all-gather of a number: from each replica its host's. Every host has to call the function.
+def make_all_gather(strategy: tf.distribute.Strategy) -> Callable[[float], list[float]]:
+    """Creates a function that collects a number from all hosts, as a list with one entry for each replica.
 
-    With one host it runs nothing on a device.
+    Every host has to call the function. With one host it runs nothing on a device.
     """
-    if hosts_of(strategy).num_hosts == 1:
+    if get_hosts(strategy).num_hosts == 1:
         return lambda number: [number]
 
-    def gathered(value: tf.Tensor) -> tf.Tensor:
+    def gather_replicas(value: tf.Tensor) -> tf.Tensor:
         return tf.distribute.get_replica_context().all_gather(value[tf.newaxis], axis=0)
 
     @tf.function(autograph=False)
-    def everywhere(value: tf.Tensor) -> tf.Tensor:
-        return strategy.experimental_local_results(strategy.run(gathered, (value,)))[0]  # [replicas]
+    def all_gather(value: tf.Tensor) -> tf.Tensor:
+        return strategy.experimental_local_results(strategy.run(gather_replicas, (value,)))[0]  # [replicas]
 
-    return lambda number: everywhere(tf.constant(number, tf.float32)).numpy().tolist()
+    return lambda number: all_gather(tf.constant(number, tf.float32)).numpy().tolist()

@@ -1,4 +1,4 @@
-"""Metrics of a run: sums of losses, what is logged, and where."""
+"""Metrics of a run: computes them on held-out data, and logs them to a terminal, a file and TensorBoard."""
 
 from __future__ import annotations
 
@@ -21,33 +21,41 @@ from tqdm import tqdm
 
 from albert_tf import filesystem
 from albert_tf.errors import InputError
-from albert_tf.io import dump_json, naming_path
+from albert_tf.io import dump_json, reraise_with_path
 from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.runs.run_directory import METRICS_FILE, Line, read_metrics
-from albert_tf.training.distribution import compiles
+from albert_tf.training.distribution import uses_xla
 from albert_tf.training.train_step import Batch, Totals, compilation_log, replica_rows
 
 
-def evaluator(
+def make_evaluator(
     model: keras.Model, objective: LossFn, xla: bool | None = None
 ) -> Callable[[Iterable[Batch]], dict[str, LossSum]]:
-    """A function that sums an objective's terms over a finite data set; it traces the model once.
+    """Creates a function that sums the losses of a model over a finite dataset.
 
-    The rows of a batch, of static shape, are divided among the replicas of the strategy that is current now.
-    `xla` is that of `Execution`. It raises a ValueError if there is no batch.
+    The replicas of the current strategy divide the rows of each batch, whose shapes are static. The function
+    traces the model once.
+
+    Args:
+      model: called with a batch and `training=False`.
+      objective: the losses.
+      xla: True to compile the model with XLA. None: on GPUs only.
+    Returns:
+      `evaluate(dataset)`, which returns a LossSum of floats for each loss. It raises InputError if the
+      dataset is empty.
     """
     strategy = tf.distribute.get_strategy()
-    is_compiled = compiles(xla)
-    before_batch = compilation_log("evaluation") if is_compiled else None
+    is_compiled = uses_xla(xla)
+    on_batch = compilation_log("evaluation") if is_compiled else None
 
     @tf.function(autograph=False, jit_compile=is_compiled or None)
-    def rows_terms(rows: Batch) -> dict[str, LossSum]:
+    def compute_terms(rows: Batch) -> dict[str, LossSum]:
         return objective.terms(model(rows, training=False), rows)
 
     def replica_terms(batch: Batch) -> dict[str, LossSum]:
         replica = tf.distribute.get_replica_context()
         rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        return replica.all_reduce("SUM", rows_terms(rows))
+        return replica.all_reduce("SUM", compute_terms(rows))
 
     @tf.function(autograph=False)
     def batch_terms(batch: Batch) -> dict[str, LossSum]:
@@ -55,43 +63,43 @@ def evaluator(
         return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
 
     def evaluate(dataset: Iterable[Batch]) -> dict[str, LossSum]:
-        found = []
+        terms = []
         for batch in dataset:
-            if before_batch is not None:
-                before_batch(batch)
-            found.append(tf.nest.map_structure(float, batch_terms(batch)))
-        if not found:
+            if on_batch is not None:
+                on_batch(batch)
+            terms.append(tf.nest.map_structure(float, batch_terms(batch)))
+        if not terms:
             raise InputError("there is nothing to evaluate on: give more documents")
-        return _add_up(found)
+        return _add_up(terms)
 
     return evaluate
 
 
 def _add_up(terms: Iterable[dict[str, LossSum]]) -> dict[str, LossSum]:
-    """The sums of several batches as one."""
+    """Adds up the sums of several batches."""
     return tf.nest.map_structure(lambda *parts: sum(parts), *terms)
 
 
 def loss_metrics(
     terms: Mapping[str, LossSum], factors: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """Mean losses and accuracies of summed terms.
+    """Mean losses and accuracies.
 
     Args:
-      terms: of an objective by name.
-      factors: of that objective; None: all are 1.
+      terms: summed loss of each term, by name.
+      factors: factor of each term in the total loss, by name. Default: 1.
     Returns:
-      `loss`, the sum of the means times their factors, and `<term>_loss` (nats) and `<term>_accuracy` for
-      each term, but for regression only the loss. A term without any weight is NaN.
+      `loss`, the sum of the mean losses times their factors, and for each term `<term>_loss` (nats) and
+      `<term>_accuracy`. Regression has no accuracy. A term whose weights sum to 0 is NaN.
     """
-    figures, factors = {"loss": 0.0}, factors or {}
+    metrics, factors = {"loss": 0.0}, factors or {}
     for name, term in terms.items():
         loss, correct, weight = map(float, term)
-        figures[f"{name}_loss"] = loss / (weight or np.nan)
-        figures["loss"] += figures[f"{name}_loss"] * factors.get(name, 1)
+        metrics[f"{name}_loss"] = loss / (weight or np.nan)
+        metrics["loss"] += metrics[f"{name}_loss"] * factors.get(name, 1)
         if not np.isnan(correct):
-            figures[f"{name}_accuracy"] = correct / (weight or np.nan)
-    return figures
+            metrics[f"{name}_accuracy"] = correct / (weight or np.nan)
+    return metrics
 
 
 _FORMATS = {
@@ -107,25 +115,25 @@ _FORMATS = {
     "{:.1%}": "input_wait",
 }
 
-# The format of the metrics that are shown; the others go to the files only.
+# Formats of the metrics in the log. Other metrics are written to the files only.
 LOGGED_METRICS = {name: form for form, names in _FORMATS.items() for name in names.split()}
 
 
 class MetricAccumulator:
-    """The metrics of the updates since the last line of the log, as a function makes them of summed terms."""
+    """Accumulates the steps between two log lines. `metrics` computes metrics from their summed terms."""
 
     def __init__(self, metrics: Callable[[Mapping[str, LossSum]], dict[str, float]] = loss_metrics) -> None:
         self._metrics = metrics
         self._updates: list[tuple[Totals, int, float]] = []
 
     def add(self, totals: Totals, examples: int, seconds: float) -> None:
-        """Counts in the totals of some updates, as numbers."""
+        """Adds the totals of some steps, as floats."""
         self._updates.append((totals, examples, seconds))
 
-    def figures(self, seq_length: int | None) -> dict[str, float]:
-        """Mean losses and accuracies, the last update's gradient norm, and the speed.
+    def result(self, seq_length: int | None) -> dict[str, float]:
+        """Mean losses and accuracies, the gradient norm of the last step, and the speed.
 
-        Tokens are positions, padding included; unknown where examples are not all as long (None).
+        `tokens_per_second` includes padding. It is left out if lengths vary (`seq_length` None).
         """
         totals, examples, seconds = zip(*self._updates, strict=True)
         rate = sum(examples) / sum(seconds)
@@ -138,16 +146,16 @@ class MetricAccumulator:
         }
 
 
-class EventFile:
-    """The scalars that TensorBoard shows.
+class TensorBoardWriter:
+    """Writes scalars for TensorBoard.
 
     Args:
-      folder: what it is in.
-      first_step: updates done so far; what is there of later ones is no longer shown.
+      folder: folder of the event file.
+      first_step: number of steps done so far. TensorBoard stops showing older values of later steps.
     """
 
     def __init__(self, folder: str, first_step: int):
-        # TensorBoard's imports are no matter of who only reads metrics.
+        # Here, since TensorBoard is slow to import and not needed to read metrics.
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -156,9 +164,9 @@ class EventFile:
         self._writer = EventFileWriter(folder)
         self._add(first_step + 1, session_log=SessionLog(status=SessionLog.START))
 
-    def write(self, step: int, figures: Mapping[str, float]) -> None:
-        """Adds a value to each curve."""
-        values = [self._summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Adds a value to the curve of each metric."""
+        values = [self._summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
         self._add(step, summary=self._summary(value=values))
         self._writer.flush()
 
@@ -171,16 +179,15 @@ class EventFile:
 
 
 class MetricsLogger(contextlib.ExitStack):
-    """Writes a run's metrics, for people and for programs, while entered.
+    """Writes the metrics of a run to the log, metrics.jsonl and TensorBoard. A context manager.
 
     Args:
-      run: the run directory. What metrics.jsonl and TensorBoard have of steps after `first_step` is dropped:
-        it was written by a process that died before its next checkpoint, and will be written again.
-      first_step: updates done so far.
-      last_step: updates when the run is done.
-      stream: where a progress bar goes, if it is a terminal and the log shows INFO. Lines are logged, above
-        the bar.
-      until: updates when a stage of the run is done, which the bar and the time left are of; None: the last.
+      run: run directory. Metrics of steps after `first_step` are dropped: the process that wrote them died
+        before its next checkpoint, and these steps are computed again.
+      first_step: number of steps done so far.
+      last_step: number of steps of the run.
+      stream: stream of the progress bar, which is shown if the stream is a terminal and the log shows INFO.
+      until: last step of the current stage, for the bar and the time left. None: `last_step`.
     """
 
     def __init__(
@@ -194,17 +201,17 @@ class MetricsLogger(contextlib.ExitStack):
         super().__init__()
         self._first_step, self._last_step, self._until = first_step, last_step, until or last_step
         self._started, self._stream = time.monotonic(), stream
-        metrics = filesystem.join(run, METRICS_FILE)
+        metrics_file = filesystem.join(run, METRICS_FILE)
         self.lines: list[Line] = []
-        if filesystem.exists(metrics):
+        if filesystem.exists(metrics_file):
             self.lines = [line for line in read_metrics(run) if line["step"] <= first_step]
-            filesystem.write_text(metrics, "".join(dump_json(line) + "\n" for line in self.lines))
-        self._metrics, self._jsonl = Path(metrics), filesystem.append_to(metrics)
+            filesystem.write_text(metrics_file, "".join(dump_json(line) + "\n" for line in self.lines))
+        self._metrics_file, self._jsonl = Path(metrics_file), filesystem.open_to_append(metrics_file)
         self.callback(self._close)
-        self._events = EventFile(filesystem.join(run, "tensorboard"), first_step)
-        self.callback(self._events.close)
+        self._tensorboard = TensorBoardWriter(filesystem.join(run, "tensorboard"), first_step)
+        self.callback(self._tensorboard.close)
         is_shown = logging.get_absl_logger().isEnabledFor(python_logging.INFO)
-        disable = None if is_shown else True  # None: where the stream is no terminal
+        disable = None if is_shown else True  # None: disabled unless the stream is a terminal
         bar = tqdm(
             total=self._until,
             initial=first_step,
@@ -216,38 +223,38 @@ class MetricsLogger(contextlib.ExitStack):
         self._bar = self.enter_context(bar)
 
     def _close(self) -> None:
-        with contextlib.suppress(OSError):  # of a line that could not be written, which has been raised
+        with contextlib.suppress(OSError):  # the error of a line that could not be written has been raised
             self._jsonl.close()
 
     def progress(self, step: int) -> None:
-        """Moves the bar, if there is one."""
+        """Moves the progress bar, if it is shown."""
         self._bar.update(step - self._bar.n)
 
-    def record(self, step: int, figures: Mapping[str, float]) -> None:
-        """Writes a line of figures everywhere; the names of an evaluation begin with `eval_`."""
-        # JSON has no infinity; a gradient norm of float16 may be infinite, of an update that was skipped.
-        numbers = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+    def record(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Logs metrics and writes them to both files. Names of an evaluation's metrics begin with `eval_`."""
+        # JSON has no infinity, and a float16 step that was skipped may have an infinite gradient norm.
+        numbers = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         self.lines.append({"step": step, **numbers})
-        with naming_path(self._metrics, self._metrics):
+        with reraise_with_path(self._metrics_file, self._metrics_file):
             self._jsonl.write(dump_json(self.lines[-1]) + "\n")
             self._jsonl.flush()
-        self._events.write(step, figures)
-        shown = [
+        self._tensorboard.write(step, metrics)
+        columns = [
             f"{name} {LOGGED_METRICS[name.removeprefix('eval_')].format(value)}"
-            for name, value in figures.items()
+            for name, value in metrics.items()
             if name.removeprefix("eval_") in LOGGED_METRICS
         ]
-        self.say(f"step {step}/{self._last_step}  {'  '.join(shown)}  ETA {self._eta(step)}")
+        self.log(f"step {step}/{self._last_step}  {'  '.join(columns)}  ETA {self._eta(step)}")
 
-    def say(self, text: str) -> None:
-        """Logs a line, above the bar if there is one."""
+    def log(self, text: str) -> None:
+        """Logs a line, above the progress bar if it is shown."""
         with tqdm.external_write_mode(file=self._stream):
             logging.info(text)
 
     def _eta(self, step: int) -> str:
-        """Time until the stage is done at the speed so far, h:mm:ss."""
+        """Estimated time until the end of the stage, h:mm:ss."""
         stage = f" (step {self._until})" if self._until < self._last_step else ""
         if step == self._first_step:
             return f"?{stage}"
-        pace = (time.monotonic() - self._started) / (step - self._first_step)
-        return f"{datetime.timedelta(seconds=round(pace * (self._until - step)))}{stage}"
+        step_seconds = (time.monotonic() - self._started) / (step - self._first_step)
+        return f"{datetime.timedelta(seconds=round(step_seconds * (self._until - step)))}{stage}"

@@ -11,20 +11,20 @@ from albert_tf.io import PathLike
 from albert_tf.runs.run_directory import RunDirectory, provenance_record
 from albert_tf.training.compute_settings import ComputeConfig
 
-_MAX_SHOWN = 5  # items of a list in an error
+_MAX_LIST_ITEMS = 5  # in an error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """Settings of every run.
+    """Settings that every run has.
 
     Args:
-      output: the run directory; if it holds checkpoints, training goes on from the newest.
-      init_from: where the weights begin; None: at random.
-      seed: of everything random.
-      execution: how updates are computed.
-      command: the command line, for the record.
-      entries: further entries of recipe.json, such as those of a teacher.
+      output: run directory. If it holds checkpoints, training continues from the newest.
+      init_from: run whose weights training starts from. None: random weights.
+      seed: seed of everything random.
+      execution: how a step is computed.
+      command: command line, for recipe.json.
+      entries: further entries of recipe.json, such as the teacher's.
     """
 
     output: PathLike
@@ -34,7 +34,7 @@ class RunSettings:
     command: str = ""
     entries: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    # Entries of recipe.json that a resumed run may change, besides those of Execution.
+    # Entries of recipe.json that a resumed run may change, besides the fields of ComputeConfig.
     CHANGEABLE: ClassVar[Collection[str]] = ("steps", "command")
 
     def __post_init__(self) -> None:
@@ -43,34 +43,39 @@ class RunSettings:
 
     def run_record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json that every run has."""
-        own = {"seed": self.seed, "command": self.command}
-        return {**own, **provenance_record(run.recipe, self.init_from), **self.entries}
+        provenance = provenance_record(run.recipe, self.init_from)
+        return {"seed": self.seed, "command": self.command, **provenance, **self.entries}
 
     @classmethod
     def check_same(
-        cls, run: RunDirectory, asked: Mapping[str, Any], unsaid: Mapping[str, Any], but: Collection[str] = ()
+        cls,
+        run: RunDirectory,
+        requested: Mapping[str, Any],
+        legacy_defaults: Mapping[str, Any],
+        changeable: Collection[str] = (),
     ) -> None:
-        """InputError, with the differing entries, if a run was begun with other settings.
+        """Raises InputError, with the differing entries, if an existing run has other settings.
 
         Args:
-          run: the run directory, which is begun.
-          asked: the entries of config.json, task.json, tokenizer.json and recipe.json by name.
-          unsaid: values that older versions did not write down.
-          but: entries that may differ, besides CHANGEABLE.
+          run: run directory that exists.
+          requested: entries of config.json, task.json, tokenizer.json and recipe.json by name.
+          legacy_defaults: values of the entries that older versions did not write.
+          changeable: names of entries that may differ, besides CHANGEABLE.
         """
-        # Of a run without a teacher, which no other command goes on with.
-        taught_by = {"teacher_sha256": None}
-        asked = {**taught_by, **asked}
-        there = {**taught_by, **unsaid, **run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
-        may_differ = {*cls.CHANGEABLE, *but, "init_from_sha256", "teacher"}
-        origin = there.get("init_from_sha256")  # older runs do not say: their paths are compared
-        if origin is not None and origin == asked.get("init_from_sha256"):
+        # A run with a teacher may only be resumed with that teacher.
+        no_teacher = {"teacher_sha256": None}
+        requested = {**no_teacher, **requested}
+        files = {**run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
+        stored = {**no_teacher, **legacy_defaults, **files}
+        may_differ = {*cls.CHANGEABLE, *changeable, "init_from_sha256", "teacher"}
+        origin = stored.get("init_from_sha256")  # missing in older runs, whose paths are compared instead
+        if origin is not None and origin == requested.get("init_from_sha256"):
             may_differ.add("init_from")
         differing = [
-            f"{name} is {_shown(there.get(name, 'missing'))}{_place(name, there)} there and "
-            f"{_shown(value)}{_place(name, asked)} here"
-            for name, value in asked.items()
-            if name not in may_differ and there.get(name) != value
+            f"{name} is {_format_value(stored.get(name, 'missing'))}{_format_path(name, stored)} there and "
+            f"{_format_value(value)}{_format_path(name, requested)} here"
+            for name, value in requested.items()
+            if name not in may_differ and stored.get(name) != value
         ]
         if differing:
             raise InputError(
@@ -81,12 +86,12 @@ class RunSettings:
             raise InputError(f"{run} has no vocabulary: copy it there")
 
 
-def _place(name: str, values: Mapping[str, Any]) -> str:
-    """The path that a SHA-256 is of, in brackets, if the entries have it; for an error."""
+def _format_path(name: str, values: Mapping[str, Any]) -> str:
+    """The path of the file with a SHA-256, in brackets; empty if the entries have none. For an error."""
     path = values.get(name.removesuffix("_sha256"))
     return f" ({path})" if name.endswith("_sha256") and path else ""
 
 
-def _shown(value: Any) -> str:
-    """A setting in an error's one line; of a long list the first items."""
-    return f"[{join_words(map(shorten, value), _MAX_SHOWN)}]" if isinstance(value, list) else repr(value)
+def _format_value(value: Any) -> str:
+    """A setting on the one line of an error. A long list is cut."""
+    return f"[{join_words(map(shorten, value), _MAX_LIST_ITEMS)}]" if isinstance(value, list) else repr(value)

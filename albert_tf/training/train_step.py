@@ -29,10 +29,10 @@ class Totals(NamedTuple):
 
 
 class InputWait:
-    """True while the next batch is waited for, outside or inside a graph. Any thread may ask.
+    """True while training waits for the next batch, outside or inside a graph. Any thread may read it.
 
-    It stays true if the iterator has failed. No step is being computed meanwhile: all weights are those of
-    the same step.
+    It stays true if the iterator fails. No step is computed while it is true, so all weights belong to the
+    same step.
     """
 
     def __init__(self) -> None:
@@ -83,8 +83,8 @@ class TrainStep:
       batch_spec: `element_spec` of the dataset.
       step: int64 scalar variable, the steps done so far. Each step adds 1.
       seed: of all dropout of the run.
-      replicas_per_batch: number of replicas that divide a batch among themselves: those of a host, or 1 if
-        each replica gets a batch of its own; None: all replicas.
+      replicas_per_batch: number of replicas that divide a batch. 1: each replica gets its own batch. None:
+        all replicas.
       accumulate: number of microbatches. Their gradients are added up in float32.
       xla: True if XLA compiles forward and backward. The optimizer stays outside: a compiled
         `apply_gradients` fails under MirroredStrategy.
@@ -131,13 +131,13 @@ class TrainStep:
         batch = self._next_batch(iterator)
         waited = time.perf_counter() - started  # the device has finished all earlier steps
         # Concrete: TensorFlow counts traces by source, and would warn of retracing after several runs.
-        one_step, left = self._one_step.get_concrete_function(), int(count) - 1
+        one_step, remaining = self._one_step.get_concrete_function(), int(count) - 1
         totals = one_step(batch, self._no_steps)
         if self.on_batch is not None and not self._has_static_shapes:
-            for _ in range(left):  # any of them may have a new shape
+            for _ in range(remaining):  # any of them may have a new shape
                 totals = one_step(self._next_batch(iterator), totals)
-        elif left:
-            totals = call_traced(self._many_steps, iterator, tf.constant(left), totals)
+        elif remaining:
+            totals = call_traced(self._many_steps, iterator, tf.constant(remaining), totals)
         # The very first batch waits for the pipeline to start. Others are as quick as the first of a call.
         wait = waited * int(count) if self._has_started else waited
         self._has_started = True
@@ -160,7 +160,7 @@ class TrainStep:
 
     def one_step(self, batch: Batch, totals: Totals) -> Totals:
         """Adds a step to the totals."""
-        # If the batch does not arrive, the counters stay as they are, too: they depend on no value of it.
+        # If no batch arrives, the counters must not change either. They use no value of the batch.
         with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
             arrived = tf.no_op()
         with tf.control_dependencies([arrived]):
@@ -181,11 +181,11 @@ class TrainStep:
         )
 
     def replica_step(self, batch: Batch, seed: tf.Tensor) -> tuple[dict[str, LossSum], tf.Tensor]:
-        """The part of one replica in a step.
+        """One replica's part of a step.
 
         Args:
-          batch: tensors [rows, …], of which this replica takes its share.
-          seed: of the step, int32 [2].
+          batch: tensors [rows, …]. This replica takes its share of the rows.
+          seed: seed of the step, int32 [2].
         Returns:
           The terms of the global batch, and the norm of its gradient before clipping.
         """
@@ -197,8 +197,8 @@ class TrainStep:
         scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
 
         def microbatch(index: int | tf.Tensor) -> tuple[Batch, Mapping[str, tf.Tensor], tf.Tensor, tf.Tensor]:
-            rows_of_it = {name: tensor[index] for name, tensor in rows.items()}
-            return rows_of_it, weights, tf.random.fold_in(seed, index), scale
+            micro_rows = {name: tensor[index] for name, tensor in rows.items()}
+            return micro_rows, weights, tf.random.fold_in(seed, index), scale
 
         if self.accumulate == 1:
             sums = self._gradients(*microbatch(0))
@@ -220,9 +220,11 @@ class TrainStep:
 
         Args:
           batch: the microbatch.
-          weights: of each term, the sum over the global batch.
-          seed: of dropout, int32 [2].
-          scale: what the loss is multiplied by, for float16.
+          weights: sum of each term's weights over the global batch.
+          seed: seed of dropout, int32 [2].
+          scale: factor of the loss, for float16.
+        Returns:
+          The terms, and the gradient of each variable that has one.
         """
         variables, objective = self.model.trainable_variables, self.objective
         with tf.GradientTape() as tape:
@@ -234,7 +236,7 @@ class TrainStep:
             ]
             loss = tf.add_n(losses) * scale
         gradients = tape.gradient(loss, variables)
-        # A variable that no loss depends on has none (the pooler, if there is no sentence loss).
+        # Variables that no loss depends on have no gradient (the pooler, if there is no sentence loss).
         return terms, {
             index: _with_shape(gradient, variable.shape)
             for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True))
@@ -256,10 +258,15 @@ def replica_rows(
     accumulate: int = 1,
     replicas_per_batch: int | None = None,
 ) -> Batch:
-    """The rows of a batch that one replica works on, a microbatch after another.
+    """Selects the rows of a batch that one replica computes, divided into microbatches.
 
-    Tensors [A, rows / (R · A), …] of tensors [rows, …], A microbatches and R replicas that divide the batch
-    (None: all). Rows are static, and of the other dimensions all but one.
+    Args:
+      batch: tensors [rows, …]. The number of rows is static, and at most one other dimension is not.
+      replica: context of the replica.
+      accumulate: number of microbatches, A.
+      replicas_per_batch: number of replicas that divide the batch, R. None: all.
+    Returns:
+      Tensors [A, rows / (R · A), …].
     """
     replicas = replicas_per_batch or replica.num_replicas_in_sync
 
@@ -272,9 +279,9 @@ def replica_rows(
 
 
 def sum_over(function: Callable[[tf.Tensor], Any], count: int) -> Any:
-    """function(0) + … + function(count - 1), any nested structure of tensors, one at a time in memory."""
-    # The carry starts at zero: with function(0) in it, that one would be computed beside the loop, and two
-    # results would be in memory at once.
+    """function(0) + … + function(count - 1), nested structures of tensors, with one result in memory."""
+    # The sum starts at zero. If it started at function(0), which is computed outside of the loop, two results
+    # would be in memory at once.
     traced = tf.function(function, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int32))
     zeros = tf.nest.map_structure(lambda spec: tf.zeros(spec.shape, spec.dtype), traced.structured_outputs)
     _, total = tf.while_loop(
@@ -288,16 +295,19 @@ def sum_over(function: Callable[[tf.Tensor], Any], count: int) -> Any:
 
 def _with_shape(gradient: tf.Tensor | tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
     """A variable's gradient as a tensor of static shape."""
-    # Where the length of sequences is not static, TensorFlow does not know that of the positions' gradient.
-    # What is known is not ensured: that would add operations to XLA's program that no TPU runs by itself.
+    # If the sequence length is not static, TensorFlow does not know the shape of the positions' gradient. A
+    # known shape is not ensured: that would add operations to XLA's program that a TPU cannot run by itself.
     gradient = tf.convert_to_tensor(gradient)
     return gradient if gradient.shape.is_fully_defined() else tf.ensure_shape(gradient, shape)
 
 
 def compilation_log(program: str) -> Callable[[Batch], None]:
-    """A function that logs a line for each new shape of its batches; `program` is what is computed of them.
+    """Creates a function that logs a line for each new shape of batches.
 
-    It is called outside of the graph, right before the batch is computed.
+    Call it outside of the graph, right before a batch is computed.
+
+    Args:
+      program: name of the compiled program in the line, such as "evaluation".
     """
     strategy = tf.distribute.get_strategy()
     shapes: set[tuple[int, ...]] = set()

@@ -1,7 +1,7 @@
-"""From a model and its phases to a run directory.
+"""Trains a model stage by stage, from a new run directory or from its newest checkpoint.
 
-A run is one model, one optimizer and one series of checkpoints. Where a phase ends, a checkpoint is written;
-the next one draws its batches with a seed of that step, whether or not the run has been stopped there.
+A run is one model, one optimizer and one series of checkpoints. Each stage ends with a checkpoint. The next
+stage draws its batches with the seed of that step, whether or not the run was stopped in between.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.errors import InputError, Preempted
-from albert_tf.filesystem import check_free, write_json
+from albert_tf.filesystem import check_new_folder, write_json
 from albert_tf.runs.checkpoints import (
     DamagedCheckpoint,
     OtherPipeline,
@@ -29,13 +29,13 @@ from albert_tf.runs.checkpoints import (
 from albert_tf.runs.run_directory import RECIPE_FILE, RunContents, RunDirectory
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.distribution import (
-    HOST_LOST,
+    HOST_LOST_ERRORS,
     device_kind,
-    hosts_of,
+    get_hosts,
+    make_all_gather,
     make_strategy,
-    over_hosts,
 )
-from albert_tf.training.loop import train_phase
+from albert_tf.training.loop import train_stage
 from albert_tf.training.stages import Training, TrainingState
 
 LogLine = Callable[[str], None]
@@ -43,26 +43,30 @@ LogLine = Callable[[str], None]
 
 @contextlib.contextmanager
 def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogLine) -> Iterator[bool]:
-    """The scope of the strategy that a run trains under; True on the chief, the host that writes files.
+    """Context manager: the scope of the strategy of a run.
 
-    A line reports that other hosts are waited for.
-
+    Args:
+      run: run directory.
+      execution: the strategy, and whether operations are deterministic.
+      report: called with a log line before it waits for other hosts.
+    Yields:
+      True on the chief, the host that writes files.
     Raises:
-      FileExistsError: the run directory holds something else.
-      ValueError: the execution is impossible here.
+      FileExistsError: the directory holds other files.
+      InputError: the strategy is impossible here.
       Preempted: another host is lost.
     """
     if execution.deterministic:
-        tf.config.experimental.enable_op_determinism()  # of the whole process: TensorFlow cannot undo it
+        tf.config.experimental.enable_op_determinism()  # for the whole process: TensorFlow cannot undo it
     strategy = make_strategy(execution.strategy, execution.tpu, report)
-    is_chief = hosts_of(strategy).is_chief
+    is_chief = get_hosts(strategy).is_chief
     if is_chief and not run.is_begun:
-        check_free(run.path)
+        check_new_folder(run.path)
     try:
         with strategy.scope():
             yield is_chief
-    except HOST_LOST as error:
-        if hosts_of(strategy).num_hosts == 1:
+    except HOST_LOST_ERRORS as error:
+        if get_hosts(strategy).num_hosts == 1:
             raise
         raise Preempted(
             f"another host of TF_CONFIG does not answer any more ({type(error).__name__}): type the same "
@@ -73,37 +77,37 @@ def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogLine)
 def train(
     run: RunDirectory, training: Training, contents: RunContents, report: LogLine, note: str = ""
 ) -> None:
-    """Trains, or goes on where a former call stopped; to be called in a `training_scope`.
+    """Trains a model, or resumes its run. Call it in a `training_scope`.
 
     Args:
-      run: its directory.
-      training: the model and its phases.
-      contents: the files of a new run; recipe.json gets the execution and the versions, too.
-      report: called with each line about the start.
-      note: what else the line says that a run begins with.
+      run: run directory.
+      training: the model and its stages.
+      contents: files of a new run. The execution and the versions are added to recipe.json.
+      report: called with log lines about the start.
+      note: end of the log line that a run starts with.
     Raises:
-      ValueError: no checkpoint can be read.
+      InputError: no checkpoint can be read.
       BlockingIOError: another process is using the run.
       TrainingFailed: a loss or a weight is non-finite.
       Preempted: SIGTERM came, and the state is saved.
       KeyboardInterrupt: Ctrl-C came, and the state is saved.
     """
     strategy = tf.distribute.get_strategy()
-    is_chief, state = hosts_of(strategy).is_chief, TrainingState(training)
-    recipe = {**(contents.recipe or {}), **_machine(training.execution)}
+    is_chief, state = get_hosts(strategy).is_chief, TrainingState(training)
+    recipe = {**(contents.recipe or {}), **_machine_record(training.execution)}
     is_new = not run.steps()
-    if is_new:  # whatever is wrong with the text of a new run shows before anything is written
-        for phase in training.phases[1:]:
-            phase.batches(training.seed)
-        state.draw(training.phases[0], 0)
+    if is_new:  # errors in the text of a new run are raised before anything is written
+        for stage in training.stages[1:]:
+            stage.batches(training.seed)
+        state.start_batches(training.stages[0], 0)
     if is_chief and not run.is_begun:
         run.create(contents._replace(recipe=recipe))
     with run.lock() if is_chief else contextlib.nullcontext():
         if is_chief:
             remove_unfinished_checkpoints(run)
-        damaged = [] if is_new else _restored(run, state, training)
+        damaged = [] if is_new else _restore_newest(run, state, training)
         step = state.steps_done
-        steps = sorted(set(over_hosts(strategy)(step)))  # which waits until all of them have read
+        steps = sorted(set(make_all_gather(strategy)(step)))  # waits until all hosts have read
         if len(steps) > 1:
             raise InputError(
                 f"the hosts resume from different steps, {steps}: --output {run} must name one folder that "
@@ -114,31 +118,31 @@ def train(
                 quarantine(run, number)
                 logging.warning("ckpt-%s is damaged and set aside; going on from step %s", number, step)
             write_json(run.file(RECIPE_FILE), recipe)
-            report(_plan(run, training, step, note))
-        current = training.phase_of(step)  # at its end all but its evaluation is done
-        for phase in training.phases[training.phases.index(current) :]:
-            if phase is not current:
-                state.draw(phase, state.steps_done)
-                if phase.on_start:
-                    phase.on_start()
-            train_phase(run, training, phase, state)
+            report(_start_line(run, training, step, note))
+        current = training.stage_at(step)  # at its end its evaluation may be missing
+        for stage in training.stages[training.stages.index(current) :]:
+            if stage is not current:
+                state.start_batches(stage, state.steps_done)
+                if stage.on_start:
+                    stage.on_start()
+            train_stage(run, training, stage, state)
 
 
-def _restored(run: RunDirectory, state: TrainingState, training: Training) -> list[int]:
-    """Sets a state to that of the newest checkpoint that can be read; there is one at least.
+def _restore_newest(run: RunDirectory, state: TrainingState, training: Training) -> list[int]:
+    """Restores a state from the newest checkpoint that is not damaged. The run has at least one checkpoint.
 
-    Training goes on with the very next batch only where the checkpoint holds the input's iterator; else
-    batches are drawn anew, with the seed of the step restored.
+    Training continues with the next batch if the checkpoint holds the input's iterator. Otherwise new batches
+    are drawn, with the seed of the restored step.
 
     Returns:
-      The steps of newer checkpoints, which are damaged; another host may still be reading them.
+      Steps of newer checkpoints, which are damaged. Another host may still be reading them.
     Raises:
-      ValueError: no checkpoint can be read, or training cannot go on from the newest that can.
+      InputError: no checkpoint can be read, or training cannot continue from the newest readable one.
     """
     steps, damaged = run.steps(), list[int]()
     if steps[-1] > training.steps:
-        asked = training.asked or f"--steps {training.steps}"
-        raise InputError(f"{run} is at step {steps[-1]} already: {asked} is less than that")
+        length = training.length_flag or f"--steps {training.steps}"
+        raise InputError(f"{run} is at step {steps[-1]} already: {length} is less than that")
     for step in reversed(steps):
         try:
             _restore_step(run, step, state, training)
@@ -154,16 +158,16 @@ def _restored(run: RunDirectory, state: TrainingState, training: Training) -> li
 
 
 def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: Training) -> None:
-    """Sets a state to that of one checkpoint, and draws the batches that follow."""
-    there, phase = checkpoint_parts(run, step), training.phase_of(step)
-    state.iterator = None  # of a damaged checkpoint
+    """Restores a state from a checkpoint, and starts the batches that follow it."""
+    stored, stage = checkpoint_parts(run, step), training.stage_at(step)
+    state.iterator = None  # a damaged checkpoint may have set one
     state.drawn_at.assign(0)
     parts = {**state.parts(), "drawn_at": state.drawn_at}
-    for name in {"loss_scale", "drawn_at"}.difference(there):  # in another precision, without an iterator
+    for name in {"loss_scale", "drawn_at"}.difference(stored):  # of another precision, or without an iterator
         parts.pop(name, None)
     read_checkpoint(run, step, **parts)
-    if state.saves_iterator and "iterator" in there:
-        state.draw(phase, int(tf.convert_to_tensor(state.drawn_at)))
+    if state.saves_iterator and "iterator" in stored:
+        state.start_batches(stage, int(tf.convert_to_tensor(state.drawn_at)))
         try:
             read_checkpoint(run, step, iterator=state.iterator)
             return
@@ -171,13 +175,13 @@ def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: 
             logging.warning(
                 "ckpt-%s is of a version that made other batches: they are drawn anew from there", step
             )
-    state.draw(phase, step)
+    state.start_batches(stage, step)
 
 
-def _plan(run: RunDirectory, training: Training, step: int, note: str) -> str:
-    """The line that a run begins with."""
+def _start_line(run: RunDirectory, training: Training, step: int, note: str) -> str:
+    """The log line that a run starts with."""
     if step == training.steps:
-        flag = training.asked.partition(" ")[0] or "--steps"
+        flag = training.length_flag.partition(" ")[0] or "--steps"
         return f"{run} is at its last step, {step}: no update is left: give a larger {flag} to go on"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
@@ -188,8 +192,8 @@ def _plan(run: RunDirectory, training: Training, step: int, note: str) -> str:
     )
 
 
-def _machine(execution: ComputeConfig) -> dict[str, Any]:
-    """The entries of recipe.json about the machine; a TPU's address is of no meaning elsewhere."""
+def _machine_record(execution: ComputeConfig) -> dict[str, Any]:
+    """The entries of recipe.json about the machine, without the address of a TPU."""
     libraries = ("tensorflow", "tensorflow-text", "tf_keras")
     versions = {name: importlib.metadata.version(name) for name in libraries}
     return {

@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from absl import logging
 
 from albert_tf.errors import InputError
-from albert_tf.pretraining.budget import seconds_from
+from albert_tf.pretraining.budget import parse_duration
 from benchmarks import smoke
 from benchmarks.paper.experiments import EXPERIMENTS, QUICK, Scale
 from benchmarks.paper.report import blocks_of, markdown, write_report
@@ -47,7 +47,7 @@ def main() -> None:
         parser, text=smoke.text, glue=smoke.glue, output=smoke.folder, tables=["masks"], seeds=[0, 1]
     )
     try:
-        seconds = None if flags.budget == "quick" else seconds_from(flags.budget)
+        seconds = None if flags.budget == "quick" else parse_duration(flags.budget)
     except InputError as error:
         parser.error(str(error))
     scale = SMOKE if flags.smoke else QUICK if seconds is None else Scale()

@@ -29,14 +29,14 @@ from albert_tf import cli
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuning_settings import Finetuning
-from albert_tf.finetuning.reports import best_figures
+from albert_tf.finetuning.reports import best_metrics
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.glue import read_glue_split
-from albert_tf.training.metrics_logger import evaluator, loss_metrics
+from albert_tf.training.metrics_logger import loss_metrics, make_evaluator
 from benchmarks.paper.experiments import (
     FLAGS,
     PARTS,
@@ -303,7 +303,7 @@ class Laboratory:
         model = build_model(
             stored.config, {**stored.task, "sentence_objective": asked_of}, stored.variables()
         )
-        found = loss_metrics(evaluator(model, pretraining_loss_fn(asked_of))(self._questions(asked)))
+        found = loss_metrics(make_evaluator(model, pretraining_loss_fn(asked_of))(self._questions(asked)))
         names = [f"{asked}_accuracy"] if asked_of != "none" else []
         names += ["mlm_loss", "mlm_accuracy"] if asked == "sop" else []
         return {name: float(found[name]) for name in names}
@@ -331,7 +331,7 @@ class Laboratory:
             seed=seed,
         )
         finetune(settings)
-        accuracy = best_figures(RunDirectory(settings.output))["accuracy"]
+        accuracy = best_metrics(RunDirectory(settings.output))["accuracy"]
         shutil.rmtree(settings.output)
         if accuracy is None:
             raise InputError(f"{settings.output} has no accuracy")

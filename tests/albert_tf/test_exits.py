@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError, Preempted, Terminated, WorkFailed
-from albert_tf.program import one_line, report_error, status_of
+from albert_tf.program import error_line, exit_status, report_error
 
 
 def of_system(number, *names):
@@ -99,8 +99,8 @@ def in_two_places():
 def test_of_tensorflows_messages_the_line_that_says_what_is_wrong(fail, expected):
     with pytest.raises(tf.errors.OpError) as raised:
         fail()
-    assert status_of(raised.value) == 1
-    line = one_line(raised.value)
+    assert exit_status(raised.value) == 1
+    line = error_line(raised.value)
     assert line == line.strip()
     assert re.fullmatch(expected, line), line
 
@@ -108,7 +108,7 @@ def test_of_tensorflows_messages_the_line_that_says_what_is_wrong(fail, expected
 def test_a_name_that_the_system_does_not_take_has_its_remedy(tmp_path):
     with pytest.raises(OSError, match="too long") as raised:
         (tmp_path / ("é" * 128)).stat()
-    assert one_line(raised.value) == f"{tmp_path / ('é' * 128)}: File name too long: name another place"
+    assert error_line(raised.value) == f"{tmp_path / ('é' * 128)}: File name too long: name another place"
 
 
 def test_standard_output_that_cannot_be_written_is_one_line():

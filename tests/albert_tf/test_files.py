@@ -13,21 +13,21 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.io import (
-    check_new,
+    atomic_file,
+    check_new_local_folder,
     check_path,
     check_place,
-    naming_path,
-    new_directory,
+    new_local_folder,
     read_local_json,
     replace_folder,
+    reraise_with_path,
     restore_folder,
-    whole_file,
 )
 from tests.full_disk import no_file_beyond
 
 
 def write_file(path, content):
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_text(content)
 
 
@@ -52,7 +52,7 @@ def test_a_folder_is_not_filled_before_it_is_whole_and_an_empty_one_is_kept(tmp_
     if kind == "with leftovers":  # of a process that was killed
         (path / ".there.writing-0").mkdir()
     number = path.stat().st_ino if kind != "new" else None
-    with new_directory(path) as folder:
+    with new_local_folder(path) as folder:
         fill(folder)
         assert not (path / "inner").exists()
     assert number in (None, path.stat().st_ino)
@@ -104,7 +104,7 @@ def test_names_that_leave_no_room_are_refused(is_folder, tmp_path):
     longest = tmp_path / ("x" * 220)
     check_place(longest, is_folder=is_folder)
     if is_folder:
-        with new_directory(longest) as folder:
+        with new_local_folder(longest) as folder:
             fill(folder)
     else:
         write_file(longest, "content")
@@ -128,16 +128,16 @@ def run_code(folder, code):
 
 
 def test_what_another_process_is_writing_stays(tmp_path):
-    with whole_file(tmp_path / "file") as theirs:
+    with atomic_file(tmp_path / "file") as theirs:
         theirs.write_text("half")
-        assert run_code(tmp_path, "with whole_file(Path('file')) as path: path.write_text('whole')") == 0
+        assert run_code(tmp_path, "with atomic_file(Path('file')) as path: path.write_text('whole')") == 0
         assert theirs.read_text() == "half"
         assert (tmp_path / "file").read_text() == "whole"
     assert names(tmp_path) == ["file"]
 
 
 def test_what_a_killed_process_has_left_is_named_and_goes_after_a_day(tmp_path, caplog):
-    code = "with whole_file(Path('file')) as path: path.mkdir(); os.kill(os.getpid(), 9)"
+    code = "with atomic_file(Path('file')) as path: path.mkdir(); os.kill(os.getpid(), 9)"
     assert run_code(tmp_path, code) == -9
     (left,) = tmp_path.iterdir()
     for days, goes in ((0.5, False), (1.5, True)):
@@ -162,7 +162,7 @@ REPLACE = "replace_folder(Path('new'), Path('target'))"
 
 @pytest.mark.parametrize("exchange", [True, False])
 def test_a_folder_that_is_replaced_is_never_gone(exchange, tmp_path):
-    without = "" if exchange else "files._exchanged = lambda *names: False\n"
+    without = "" if exchange else "files._exchange_names = lambda *names: False\n"
     statuses = []
     for count in range(20):
         place = tmp_path / str(count)
@@ -186,9 +186,9 @@ def test_addresses_of_other_filesystems_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in (Path("gs://bucket/run"), Path("s3://bucket")):
         for refuse in (
-            check_new,
+            check_new_local_folder,
             lambda path: check_place(path, is_folder=True),
-            lambda path: new_directory(path).__enter__(),
+            lambda path: new_local_folder(path).__enter__(),
         ):
             with pytest.raises(InputError, match=path.name):
                 refuse(path)
@@ -212,7 +212,7 @@ def test_places_where_nothing_can_be_written(tmp_path):
 def test_an_error_leaves_nothing_and_what_is_there_is_refused(tmp_path):
     path = tmp_path / "run"
     for _ in range(2):
-        with pytest.raises(RuntimeError), new_directory(path) as folder:
+        with pytest.raises(RuntimeError), new_local_folder(path) as folder:
             (folder / "file").touch()
             raise RuntimeError
         assert not path.exists() or names(path) == []
@@ -220,7 +220,7 @@ def test_an_error_leaves_nothing_and_what_is_there_is_refused(tmp_path):
     (path / "mine").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for there in (path, path / "mine", tmp_path / "link"):
-        with pytest.raises(FileExistsError, match=there.name), new_directory(there):
+        with pytest.raises(FileExistsError, match=there.name), new_local_folder(there):
             pass
     assert names(tmp_path) == ["link", "run"]
 
@@ -242,7 +242,7 @@ def by_tensorflow(folder):
 
 @pytest.mark.parametrize("write", [by_python, by_copying, by_tensorflow])
 def test_a_full_disk_is_named_by_what_the_user_asked_for(write, tmp_path):
-    with pytest.raises(OSError) as caught, no_file_beyond(5000), new_directory(tmp_path / "run") as folder:
+    with pytest.raises(OSError) as caught, no_file_beyond(5000), new_local_folder(tmp_path / "run") as folder:
         write(folder)
     assert caught.value.errno == errno.EFBIG
     assert str(caught.value) == f"[Errno 27] File too large: '{tmp_path / 'run'}'"
@@ -266,7 +266,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("error", ELSEWHERE, ids=str)
 def test_other_errors_stay_as_they_are(error, tmp_path):
-    with pytest.raises(type(error)) as caught, naming_path(tmp_path / "file", tmp_path / ".file"):
+    with pytest.raises(type(error)) as caught, reraise_with_path(tmp_path / "file", tmp_path / ".file"):
         raise error
     assert caught.value is error
 

@@ -101,7 +101,7 @@ def test_whole_or_not_at_all(tmp_path, monkeypatch):
         write_report(tmp_path / "there", "A run", REPORT)
     with pytest.raises(ValueError, match="gs://bucket/report"):
         write_report("gs://bucket/report", "A run", REPORT)
-    monkeypatch.setattr("albert_tf.report_folder._page", lambda *_: 1 / 0)
+    monkeypatch.setattr("albert_tf.report_folder._page_html", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_report(tmp_path / "new", "A run", REPORT)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]

@@ -37,7 +37,7 @@ def test_input_formats_and_stages():
         roberta, bert = PRETRAINING_RECIPES[f"roberta_{size}"], PRETRAINING_RECIPES[f"bert_{size}_uncased"]
         assert (roberta.examples.input_format, roberta.stages) == ("full_sentences", ())
         assert (bert.examples.input_format, bert.stage_ends) == ("segment_pair", [900_000, 1_000_000])
-        short, whole = (bert.at(stage) for stage in bert.stages)
+        short, whole = (bert.for_stage(stage) for stage in bert.stages)
         assert (short.examples.seq_length, short.batch_size * 128) == (128, 256 * 512)
         assert (whole.examples.seq_length, whole.batch_size) == (512, 256)
         assert bert.replace(steps=2, warmup_steps=1).stage_ends == [1, 2]

@@ -3,7 +3,7 @@
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.recipes import PretrainingRecipe, Stage, read_stages, stage_ends, stages_from
+from albert_tf.recipes import PretrainingRecipe, Stage, parse_stages, read_stages, stage_ends
 
 GROWING = (
     Stage(until=0.25, num_hidden_layers=1, seq_length=64),
@@ -67,7 +67,7 @@ def test_what_is_left_out_is_the_runs_and_keeps_its_tokens_an_update():
         batch_size=32, seq_length=256, max_predictions=20, masked_lm_prob=0.2
     )
     assert recipe.stage_ends == [250, 900, 1000]
-    first, second, last = (recipe.at(stage) for stage in recipe.all_stages)
+    first, second, last = (recipe.for_stage(stage) for stage in recipe.all_stages)
     assert (first.batch_size, first.examples.seq_length) == (128, 64)  # 8192 tokens
     assert first.examples.predictions == 13  # ceil(0.2 · 64)
     assert (second.batch_size, second.examples.seq_length) == (100, 128)
@@ -84,6 +84,6 @@ def test_what_is_left_out_is_the_runs_and_keeps_its_tokens_an_update():
     ],
 )
 def test_a_stage_without_examples_or_with_half_ones_is_refused(stage, message):
-    stages = stages_from([{"until": 0.5, **stage}, {}])
+    stages = parse_stages([{"until": 0.5, **stage}, {}])
     with pytest.raises(InputError, match=message):
         PretrainingRecipe().replace(batch_size=64, seq_length=128, stages=stages)

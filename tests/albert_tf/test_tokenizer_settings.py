@@ -5,9 +5,9 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.text.tokenizer_config import (
     TOKENIZER_DEFAULTS,
-    read_settings_beside,
     resolve_settings,
-    write_settings_beside,
+    tokenizer_settings_path,
+    write_tokenizer_settings,
 )
 
 CASED = {"lowercase": False, "strip_accents": True}
@@ -20,9 +20,9 @@ def test_without_a_file_what_is_asked_for_counts(tmp_path):
 
 @pytest.mark.parametrize("name", ["ru.model", "ru.v2"])
 def test_a_vocabulary_remembers(name, tmp_path):
-    write_settings_beside(tmp_path / name, CASED)
+    write_tokenizer_settings(tmp_path / name, CASED)
     (path,) = tmp_path.iterdir()
-    assert path == read_settings_beside(tmp_path / name)
+    assert path == tokenizer_settings_path(tmp_path / name)
     assert path.name == f"{name.removesuffix('.model')}.tokenizer.json"
     assert json.loads(path.read_text()) == {"kind": "sentencepiece", **CASED}
     assert resolve_settings(tmp_path / name) == CASED

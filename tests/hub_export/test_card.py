@@ -11,7 +11,7 @@ import albert_tf
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import RunDirectory
 from hub_export.card import CARD, model_card
-from hub_export.serving_signatures import Served, serving_signatures
+from hub_export.serving_signatures import ServingModel, serving_signatures
 from tests.tiny import TINY
 
 RUN = Path(__file__).resolve().parents[1] / "earlier/run"  # pre-trained for four steps and evaluated
@@ -24,7 +24,7 @@ def card_of(network, run, tokenizer=None, license=None, **task):
         albert_tf.save(network, run)
     run = RunDirectory(run)
     run.task = task_of(network) | task
-    served = Served(network, tokenizer, 24, run.task)
+    served = ServingModel(network, tokenizer, 24, run.task)
     signatures = {} if tokenizer is None else serving_signatures(served)
     step = run.default_step() or 0
     return model_card(run, step, network, "float32", 24, "serving/3", signatures, license, xla=False)

@@ -57,9 +57,11 @@ def test_another_answer_than_in_memory_fails(tmp_path):
 
 
 def test_two_loaders_that_answer_differently_fail(tmp_path, monkeypatch):
-    in_session = module_check.in_session
+    run_in_session = module_check.run_in_session
     monkeypatch.setattr(
-        module_check, "in_session", lambda *x: {name: array + 1 for name, array in in_session(*x).items()}
+        module_check,
+        "run_in_session",
+        lambda *x: {name: array + 1 for name, array in run_in_session(*x).items()},
     )
     with pytest.raises(CheckFailed, match="as TensorFlow 1 and 2 load it: serving_default/y/0 differs by 1"):
         check(save(tmp_path))

@@ -182,7 +182,7 @@ def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(export_module, "check_module", lambda *_: signal.raise_signal(signal.SIGTERM))
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        process.end_in_order(143)
+        process.raise_on_termination(143)
         with pytest.raises(SystemExit) as stopped:
             main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--encoder_only"])
     finally:

@@ -111,14 +111,11 @@ def test_differences_and_agreement_by_hand():
     one = {"start_logits": np.array([[1.0, 2.0, 0.0]]), "logits": np.array([[[0, 1.0], [3, 1], [0, 1]]])}
     other = {"start_logits": np.array([[1.0, 2.5, 9.0]]), "logits": np.array([[[1, 0.0], [3, 1], [9, 1]]])}
     assert largest_difference(one, other, row) == 1.0  # not 9, which is at padding
-    assert other_runtimes._agreement([one], [one], [row]) == "100.0 %"
+    agreement = other_runtimes._format_agreement
+    assert agreement([one], [one], [row]) == "100.0 %"
     shifted = {**other, "start_logits": other["start_logits"] - [[0, 0, 9]]}
-    assert (
-        other_runtimes._agreement([one], [shifted], [row]) == "66.7 %"
-    )  # of a start and two tags, a tag not
-    assert (
-        other_runtimes._agreement([{"logits": np.ones([1, 1])}], [{"logits": np.ones([1, 1])}], [row]) == "–"
-    )
+    assert agreement([one], [shifted], [row]) == "66.7 %"  # of a start and two tags, a tag not
+    assert agreement([{"logits": np.ones([1, 1])}], [{"logits": np.ones([1, 1])}], [row]) == "–"
 
 
 def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):

@@ -12,8 +12,8 @@ from albert_tf.analysis.run_plan import (
     Update,
     bytes_reduced,
     bytes_sent,
+    estimate_memory,
     layer_activations,
-    memory_of,
     smallest_accumulate,
 )
 from albert_tf.pretraining import budget
@@ -48,7 +48,7 @@ def update(preset="albert_base_v2", rows=8, length=128, predictions=20, **settin
 
 @pytest.mark.parametrize(("preset", "rows", "length", "settings", "measured"), MEASURED)
 def test_peaks_are_those_measured(preset, rows, length, settings, measured):
-    assert memory_of(update(preset, rows, length, **settings)).peak == pytest.approx(measured, rel=0.15)
+    assert estimate_memory(update(preset, rows, length, **settings)).peak == pytest.approx(measured, rel=0.15)
 
 
 def test_what_a_layer_keeps_by_hand():
@@ -68,17 +68,17 @@ def test_parameters_are_those_of_the_pretrainer(preset):
         model = AlbertPretrainer(config, "none" if config.pooler == "none" else "sop")
         number = sum(variable.shape.num_elements() for variable in model.trainable_variables)
     assert update(config).parameters == number
-    memory = memory_of(update(config))
+    memory = estimate_memory(update(config))
     assert (memory.parameters, memory.slots) == (4 * number, 8 * number)
 
 
 def test_gradients_of_shared_parameters_are_many_until_they_are_summed():
     block = 4 * (768 * 768 + 768) + 2 * 768 * 3072 + 3072 + 768 + 4 * 768  # 7,087,872
     own, shared = 4 * update("bert_base").parameters, 4 * update().parameters
-    assert memory_of(update("bert_base")).gradients == own
-    assert memory_of(update()).gradients == shared + 11 * 4 * block
-    assert memory_of(update(remat=True)).gradients == shared + 2 * 4 * block
-    assert memory_of(update(accumulate=2)).gradients == 3 * shared + 11 * 4 * block
+    assert estimate_memory(update("bert_base")).gradients == own
+    assert estimate_memory(update()).gradients == shared + 11 * 4 * block
+    assert estimate_memory(update(remat=True)).gradients == shared + 2 * 4 * block
+    assert estimate_memory(update(accumulate=2)).gradients == 3 * shared + 11 * 4 * block
 
 
 def test_the_smallest_accumulate_that_fits():
@@ -86,7 +86,7 @@ def test_the_smallest_accumulate_that_fits():
     for remat in (False, True):
         count = smallest_accumulate(paper, memory, remat=remat)
         fits = {
-            other: memory_of(dataclasses.replace(paper, accumulate=other, remat=remat)).peak <= memory
+            other: estimate_memory(dataclasses.replace(paper, accumulate=other, remat=remat)).peak <= memory
             for other in (1, 2, 4, 8, 16, 32, 64)
         }
         assert count == min(other for other, does in fits.items() if does)
@@ -107,7 +107,7 @@ def test_the_page_has_these_figures():
     assert len(rows) == 5
     for preset, cells in rows:
         paper = update(preset, 4096, 512, 77, devices=512, precision="bfloat16")
-        memory, with_remat = memory_of(paper), memory_of(dataclasses.replace(paper, remat=True))
+        memory, with_remat = estimate_memory(paper), estimate_memory(dataclasses.replace(paper, remat=True))
         gigabytes = (f"{part / 1e9:.1f}" for part in (memory.activations, memory.peak, with_remat.peak))
         numbers = f"{paper.parameters / 1e6:.1f}", f"{bytes_reduced(paper) / 1e6:.0f}", *gigabytes
         assert cells.split(" | ") == list(numbers), preset
@@ -136,13 +136,13 @@ def test_the_rate_of_this_machine(tmp_path, capsys, monkeypatch):
 
     def seconds(training):
         asked.append(training)
-        batch = next(iter(training.phases[0].batches(0).dataset))
+        batch = next(iter(training.stages[0].batches(0).dataset))
         assert batch["input_word_ids"].shape == (8, 32)
         assert training.objective.names == ("mlm", "sop")
         return [0.5]
 
-    monkeypatch.setattr(budget, "seconds_per_update", seconds)
-    assert budget.examples_per_second(TINY, 8, 32, 5, ComputeConfig(remat=True)) == 16
+    monkeypatch.setattr(budget, "measure_update_seconds", seconds)
+    assert budget.measure_examples_per_second(TINY, 8, 32, 5, ComputeConfig(remat=True)) == 16
     assert asked[0].model.remat
     (tmp_path / "tiny.json").write_text(TINY.to_json_string())
     words = ["--config", tmp_path / "tiny.json", "--against", "none", "--batch_size", 64, "--seq_length", 32]

@@ -13,7 +13,7 @@ def point_to(monkeypatch, tmp_path):
     """Makes an address that of Google's archives and of Hugging Face, with an empty cache and no token."""
 
     def point(address):
-        monkeypatch.setattr(download, "_ARCHIVES_AT", f"{address}/albert_models/")
+        monkeypatch.setattr(download, "_ARCHIVES_URL", f"{address}/albert_models/")
         instead_of_hugging_face(address, tmp_path / "home", monkeypatch)
 
     return point

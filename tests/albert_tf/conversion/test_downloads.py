@@ -11,7 +11,7 @@ import pytest
 from huggingface_hub import constants
 
 from albert_tf.conversion import download as download_module
-from albert_tf.conversion.download import download, repository
+from albert_tf.conversion.download import download_file, download_repository
 from albert_tf.errors import InputError, WorkFailed
 from tests.albert_tf.conversion.loopback import COMMIT, Answer, nobody, put_repository, silence
 from tests.full_disk import no_file_beyond
@@ -27,7 +27,7 @@ def names(path):
 def test_redirects_are_followed_and_folders_made(server, tmp_path):
     server.answers["/file"] = Answer(status=302, headers={"Location": f"{server.address}/elsewhere"})
     server.answers["/elsewhere"] = Answer(CONTENT)
-    download(f"{server.address}/file", tmp_path / "new" / "folder" / "file")
+    download_file(f"{server.address}/file", tmp_path / "new" / "folder" / "file")
     assert (tmp_path / "new" / "folder" / "file").read_bytes() == CONTENT
     assert names(tmp_path / "new" / "folder") == ["file"]
 
@@ -51,7 +51,7 @@ def test_what_does_not_arrive(server, tmp_path, monkeypatch, answer, error):
         if isinstance(answer, Answer):
             server.answers["/file"] = answer
         with pytest.raises(error, match=f"{address}/file") as caught:
-            download(f"{address}/file", tmp_path / "folder" / "file")
+            download_file(f"{address}/file", tmp_path / "folder" / "file")
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(f"put it at {tmp_path / 'folder' / 'file'}")
     assert names(tmp_path / "folder") == []
@@ -63,7 +63,7 @@ def test_what_arrives_has_the_digest_that_the_server_sends(server, tmp_path, is_
     digest = base64.b64encode(hashlib.md5(CONTENT if is_sound else b"").digest()).decode()
     server.answers["/file"] = Answer(CONTENT, headers={"x-goog-hash": f"crc32c=n03x6A==, md5={digest}"})
     with contextlib.nullcontext() if is_sound else pytest.raises(WorkFailed, match="MD5"):
-        download(f"{server.address}/file", tmp_path / "folder" / "file")
+        download_file(f"{server.address}/file", tmp_path / "folder" / "file")
     assert names(tmp_path / "folder") == ["file"] * is_sound
 
 
@@ -79,18 +79,18 @@ def test_a_large_file_of_a_repository_has_its_digest(server, repository_folder, 
             refused(WorkFailed, "did not arrive as it is there")
         digest = hashlib.sha256(answer.content).hexdigest()
         answer.headers = {**answer.headers, "ETag": f'"{digest}"'}
-    assert (repository(NAME) / "model.safetensors").read_bytes() == answer.content
+    assert (download_repository(NAME) / "model.safetensors").read_bytes() == answer.content
 
 
 def test_a_full_disk(server, tmp_path, repository_folder):
     server.answers["/file"] = Answer(CONTENT)
     with pytest.raises(OSError) as caught, no_file_beyond(100_000):
-        download(f"{server.address}/file", tmp_path / "file")
+        download_file(f"{server.address}/file", tmp_path / "file")
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "file"))
     assert names(tmp_path) == ["repository"]
     put_repository(server, NAME, repository_folder)
     with pytest.raises(OSError) as caught, no_file_beyond(20_000):
-        repository(NAME)
+        download_repository(NAME)
     assert caught.value.errno == errno.EFBIG
 
 
@@ -109,20 +109,20 @@ def repository_folder(golden, tiny_vocabulary, tmp_path):
 
 def refused(error, match, revision=None, name=NAME):
     with pytest.raises(error, match=match) as caught:
-        repository(name, revision)
+        download_repository(name, revision)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_only_what_is_read_is_downloaded_and_once(server, repository_folder):
     put_repository(server, NAME, repository_folder)
-    found = repository(NAME)
+    found = download_repository(NAME)
     assert found.name == COMMIT
     assert names(found) == ["config.json", "model.safetensors", "spiece.model"]
     for file in found.iterdir():
         assert file.read_bytes() == (repository_folder / file.name).read_bytes()
     server.requests.clear()
-    assert repository(NAME) == found
+    assert download_repository(NAME) == found
     assert server.asked("GET") == []
 
 
@@ -131,7 +131,7 @@ def test_without_the_server_the_cache_is_used_if_it_is_whole(
     server, repository_folder, monkeypatch, how, point_to
 ):
     put_repository(server, NAME, repository_folder)
-    found = repository(NAME)
+    found = download_repository(NAME)
     server.requests.clear()
     if how == "offline mode":
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
@@ -142,7 +142,7 @@ def test_without_the_server_the_cache_is_used_if_it_is_whole(
     with silence() as silent:
         if how == "a silent server":
             point_to(silent)
-        assert repository(NAME) == found
+        assert download_repository(NAME) == found
         (found / "model.safetensors").unlink()
         message = refused(WorkFailed, "cannot be downloaded now")
     assert f"{constants.ENDPOINT}/{NAME}" in message

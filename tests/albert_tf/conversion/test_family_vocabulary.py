@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import albert_tf
-from albert_tf.config import REPOSITORIES, publisher_of
+from albert_tf.config import REPOSITORIES, published_format
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
@@ -177,7 +177,8 @@ def test_google_bert(shared, tmp_path):
 def test_published_names(server, shared, tmp_path):
     assert REPOSITORIES.keys() < albert_tf.PRESETS.keys()
     assert all(
-        publisher_of(name) == publisher_of(REPOSITORIES[name]) == "huggingface" for name in REPOSITORIES
+        published_format(name) == published_format(REPOSITORIES[name]) == "huggingface"
+        for name in REPOSITORIES
     )
     folder = shutil.copytree(shared / "golden" / "family" / "hf" / "bert", tmp_path / "hf")
     (folder / "vocab.txt").write_text(WORDS)

@@ -13,20 +13,20 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.config_formats import (
-    HUGGING_FACE_KNOWN,
+    HUGGING_FACE_ALLOWED,
+    HUGGING_FACE_IGNORED,
     HUGGING_FACE_READ,
-    HUGGING_FACE_UNREAD,
     hugging_face_fields,
 )
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.huggingface_config import hugging_face_config, tokenizer_config
 from albert_tf.conversion.huggingface_tokenizer import (
-    TOKENIZER_CONFIG_KNOWN,
+    TOKENIZER_CONFIG_ALLOWED,
+    TOKENIZER_CONFIG_IGNORED,
     TOKENIZER_CONFIG_READ,
-    TOKENIZER_CONFIG_UNREAD,
     with_tokenizer,
 )
-from albert_tf.conversion.tokenizer_json import PARTS, albert_tokenizer
+from albert_tf.conversion.tokenizer_json import PART_KEYS, albert_tokenizer_json
 from albert_tf.conversion.transfer import ForeignModel
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
@@ -143,7 +143,7 @@ def write_folder(folder, family, vocabulary):
     for name, content in files.items():
         (folder / name).write_bytes(content)
     if family == "albert":
-        fast = albert_tokenizer(files["spiece.model"], KIND_DEFAULTS[kind])
+        fast = albert_tokenizer_json(files["spiece.model"], KIND_DEFAULTS[kind])
         (folder / "tokenizer.json").write_text(json.dumps(fast))
     (folder / "config.json").write_text(json.dumps(hugging_face_config(config, {"model": "encoder"})))
     settings = tokenizer_config(kind, KIND_DEFAULTS[kind], config)
@@ -184,19 +184,19 @@ def made(base, tmp_path):
 def unknown_keys(keys):
     """Keys in no table."""
     fields = [field.name for field in dataclasses.fields(AlbertConfig)]
-    network = {*HUGGING_FACE_READ, *HUGGING_FACE_KNOWN, *HUGGING_FACE_UNREAD}
+    network = {*HUGGING_FACE_READ, *HUGGING_FACE_ALLOWED, *HUGGING_FACE_IGNORED}
     tables = {
         family: {*network, *hugging_face_fields(family, fields)}
         for family in ("albert", "bert", "roberta", "distilbert")
     }
     tables["tokenizer_config.json"] = {
         *TOKENIZER_CONFIG_READ,
-        *TOKENIZER_CONFIG_KNOWN,
-        *TOKENIZER_CONFIG_UNREAD,
+        *TOKENIZER_CONFIG_ALLOWED,
+        *TOKENIZER_CONFIG_IGNORED,
     }
     kinds = {"wordpiece": "WordPiece", "byte_level_bpe": "BPE", "sentencepiece": "Unigram"}
     tables |= {
-        kinds.get(part, part): {*read, *known, *unread} for part, (read, known, unread) in PARTS.items()
+        kinds.get(part, part): {*read, *known, *unread} for part, (read, known, unread) in PART_KEYS.items()
     }
     # Which are compared as they are.
     tables["Sequence"] = {"normalizers", "pretokenizers", "type"}
@@ -216,9 +216,9 @@ def test_each_key_that_transformers_writes_is_in_a_table():
 
 def test_no_key_is_in_two_tables():
     for read, known, unread in [
-        (HUGGING_FACE_READ, HUGGING_FACE_KNOWN, HUGGING_FACE_UNREAD),
-        (TOKENIZER_CONFIG_READ, TOKENIZER_CONFIG_KNOWN, TOKENIZER_CONFIG_UNREAD),
-        *PARTS.values(),
+        (HUGGING_FACE_READ, HUGGING_FACE_ALLOWED, HUGGING_FACE_IGNORED),
+        (TOKENIZER_CONFIG_READ, TOKENIZER_CONFIG_ALLOWED, TOKENIZER_CONFIG_IGNORED),
+        *PART_KEYS.values(),
     ]:
         assert len({*read, *known, *unread}) == len(read) + len(known) + len(unread)
 

@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from albert_tf.config import ARCHIVES, PRESETS, publisher_of
+from albert_tf.config import ARCHIVES, PRESETS, published_format
 from albert_tf.conversion.convert import convert
 from albert_tf.conversion.download import cache_folder, local_checkpoint
 from albert_tf.errors import InputError, WorkFailed
@@ -22,16 +22,16 @@ def test_names_and_paths(tmp_path, monkeypatch):
     assert len(ARCHIVES) == 8 and set(ARCHIVES) < set(PRESETS)
     names = {"albert_xxlarge_v1": "google", "albert/albert-base-v2": "huggingface", "https://a.b/c": "hub"}
     for name, source in names.items():
-        assert publisher_of(name) == source
+        assert published_format(name) == source
     for name in ("textattack/albert-base-v2-SST-2", "1/2.0"):
-        assert publisher_of(name) == "huggingface"
+        assert published_format(name) == "huggingface"
     paths = ["/no/where", "./albert_base_v2", "../b", "~/b", "a/b/c", "a/", "a b/c", "é/b", "a/b\n"]
     for name in (*paths, "model.ckpt-best", "albert_base_v2.tar.gz"):
-        assert publisher_of(name) is None
+        assert published_format(name) is None
     monkeypatch.chdir(tmp_path)
     for name in names:  # what exists is a path
         (tmp_path / name).mkdir(parents=True)
-        assert publisher_of(name) is None
+        assert published_format(name) is None
         for source in SOURCES:
             assert str(local_checkpoint(name, source)[0]) == name.replace("//", "/")
     with pytest.raises(

@@ -10,7 +10,7 @@ from google.protobuf import empty_pb2, unknown_fields
 
 import albert_tf
 from albert_tf.conversion.convert import convert
-from albert_tf.conversion.tokenizer_json import FastTokenizer, albert_tokenizer
+from albert_tf.conversion.tokenizer_json import FastTokenizer, albert_tokenizer_json
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.sentencepiece import (
@@ -119,7 +119,7 @@ def test_tokens_inside_the_graph(tiny_vocabulary, tmp_path):
 def test_the_form_that_transformers_5_writes(tiny_vocabulary, tmp_path, settings):
     """User-defined pieces, which the model finds whole, are none that were added: these lose their ▁."""
     model = tiny_vocabulary.read_bytes()
-    ours, theirs = albert_tokenizer(model, settings), tokenizer_json(model, **settings)
+    ours, theirs = albert_tokenizer_json(model, settings), tokenizer_json(model, **settings)
     for key in ("normalizer", "pre_tokenizer", "model"):
         assert ours[key] == theirs[key]
     assert [token["content"] for token in ours["added_tokens"]] == [
@@ -156,7 +156,7 @@ WRONG = {
 def test_what_cannot_be_rebuilt_exactly(case, tiny_vocabulary, tmp_path):
     keys, change = WRONG[case]
     values = tokenizer_json(tiny_vocabulary.read_bytes())
-    values["post_processor"] = albert_tokenizer(tiny_vocabulary.read_bytes(), CASED)["post_processor"]
+    values["post_processor"] = albert_tokenizer_json(tiny_vocabulary.read_bytes(), CASED)["post_processor"]
 
     def rebuild():
         fast = FastTokenizer(write(tmp_path, values))

@@ -13,9 +13,9 @@ from albert_tf.data.documents import (
     CorpusSplit,
     Documents,
     corpus_documents,
-    documents_of,
     hash_bucket,
     in_hash_range,
+    iter_documents,
     shuffle_documents,
     split_between,
     text_documents,
@@ -25,10 +25,10 @@ from albert_tf.data.prepare import prepare
 from albert_tf.data.prepare_files import FileSlice, read_slice
 from albert_tf.data.prepared import encode_document
 from albert_tf.data.sources import document_tokens
-from albert_tf.data.tfrecords import serialised_example
+from albert_tf.data.tfrecords import serialize_example
 from albert_tf.errors import InputError
 from albert_tf.pretraining import corpus
-from albert_tf.pretraining.corpus import evaluated_share, held_out_shares
+from albert_tf.pretraining.corpus import evaluation_split, held_out_candidates
 from albert_tf.text.lines import PART_BYTES
 from tests.tiny import CORPUS, DOCUMENTS
 
@@ -181,7 +181,7 @@ def test_tokenized(tiny_tokenizer):
     for eager, graph in zip(block, in_pipeline.get_single_element(), strict=True):
         assert eager.dtype == graph.dtype == tf.int32
         assert eager.numpy().tolist() == graph.numpy().tolist()
-    by_document = [(x.tolist(), n.tolist()) for x, n in documents_of(Documents(*map(np.array, block)))]
+    by_document = [(x.tolist(), n.tolist()) for x, n in iter_documents(Documents(*map(np.array, block)))]
     assert by_document == [(list(itertools.chain(*x)), list(map(len, x))) for x in tokens]
 
 
@@ -226,7 +226,7 @@ def test_prepared_documents_without_those_held_out(tiny_corpus, tiny_vocabulary,
 @pytest.mark.parametrize("of", ["documents", "each document"])
 def test_a_share(tiny_corpus, tiny_vocabulary, expected, of):
     share = CorpusSplit(of, 0.0, 0.5) if of == "documents" else CorpusSplit(of, 0.5, 1.0)
-    parts = [read_of_sources(tiny_corpus, tiny_vocabulary, share=part) for part in (share.rest, share)]
+    parts = [read_of_sources(tiny_corpus, tiny_vocabulary, share=part) for part in (share.complement, share)]
     if of == "documents":
         buckets = [number for _, number in text_documents(str(tiny_corpus))]
         inside = in_hash_range(tf.stack(buckets), (0.0, 0.5)).numpy().tolist()
@@ -240,7 +240,7 @@ def test_a_share(tiny_corpus, tiny_vocabulary, expected, of):
 def test_finished_examples_are_refused(tiny_vocabulary, tmp_path):
     path = tmp_path / "a.tfrecord"
     with tf.io.TFRecordWriter(str(path)) as file:
-        file.write(serialised_example({"input_ids": [2, 5, 3]}))
+        file.write(serialize_example({"input_ids": [2, 5, 3]}))
     with pytest.raises(InputError, match=f"^{path} holds finished examples"):
         read_of_sources(path, tiny_vocabulary)
 
@@ -250,10 +250,10 @@ def test_finished_examples_are_refused(tiny_vocabulary, tmp_path):
 
 def test_a_share_its_rest_and_a_part_of_it():
     begins, ends = CorpusSplit(BY_HASH, 0.0, 0.25), CorpusSplit(BY_HASH, 0.25, 1.0)
-    assert (begins.rest, ends.rest) == (ends, begins)
-    assert begins.at_most(0.125) == CorpusSplit(BY_HASH, 0.0, 0.125)
-    assert ends.at_most(0.125) == CorpusSplit(BY_HASH, 0.875, 1.0)
-    assert (begins.at_most(3.0), ends.at_most(3.0)) == (begins, ends)
+    assert (begins.complement, ends.complement) == (ends, begins)
+    assert begins.limit_size(0.125) == CorpusSplit(BY_HASH, 0.0, 0.125)
+    assert ends.limit_size(0.125) == CorpusSplit(BY_HASH, 0.875, 1.0)
+    assert (begins.limit_size(3.0), ends.limit_size(3.0)) == (begins, ends)
 
 
 def documents_of_text(*lengths):
@@ -310,7 +310,7 @@ def shares(tiny_vocabulary):
     """The shares that could be held out, and what they are."""
 
     def of(inputs):
-        found = list(held_out_shares(inputs, tiny_vocabulary))
+        found = list(held_out_candidates(inputs, tiny_vocabulary))
         return [share for share, _ in found], [what for _, what in found]
 
     return of
@@ -375,6 +375,6 @@ def test_what_is_evaluated_on_is_bounded(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("x" * 600)
     (tmp_path / "b.txt").write_text("x" * 400)
     share = CorpusSplit("documents", 0.0, 0.01)
-    assert evaluated_share(share, str(tmp_path / "*.txt")) == share
+    assert evaluation_split(share, str(tmp_path / "*.txt")) == share
     monkeypatch.setattr(corpus, "MAX_EVALUATED_BYTES", 2)
-    assert evaluated_share(share, str(tmp_path / "*.txt")) == CorpusSplit("documents", 0.0, 0.002)
+    assert evaluation_split(share, str(tmp_path / "*.txt")) == CorpusSplit("documents", 0.0, 0.002)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.tfrecords import encode_examples, naming_damaged_files
+from albert_tf.data.tfrecords import encode_examples, name_damaged_files
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.vocabulary_training import train_vocabulary
@@ -82,7 +82,7 @@ def test_damage_is_reported_with_the_file(flipped, stored, tiny_vocabulary, tmp_
     if flipped:
         content[flipped] ^= 1
     (tmp_path / "damaged.tfrecord").write_bytes(content if flipped else content[:-1])
-    with pytest.raises(InputError, match=r"damaged\.tfrecord is damaged or cut off"), naming_damaged_files():
+    with pytest.raises(InputError, match=r"damaged\.tfrecord is damaged or cut off"), name_damaged_files():
         read(tmp_path / "damaged.tfrecord", tiny_vocabulary)
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf.data.prepare_plan import Preparation, begin, finish
+from albert_tf.data.prepare_plan import Preparation, begin_output, finish_output
 from albert_tf.errors import InputError
 from albert_tf.text.tokenizer import load_tokenizer_config
 
@@ -31,20 +31,20 @@ def test_corpora_of_an_older_version(plan, tmp_path):
     unfinished.mkdir(parents=True)
     (unfinished / "settings.json").write_text(json.dumps(older))
     (unfinished / "run-000000.json").write_text("{}")
-    assert begin(plan()) is None
+    assert begin_output(plan()) is None
     assert (unfinished / "run-000000.json").exists()
     with pytest.raises(InputError, match="dedup is False there and True here"):
-        begin(plan(dedup=True))
+        begin_output(plan(dedup=True))
     (unfinished / "settings.json").write_text("{")
     with pytest.raises(InputError, match=r"settings\.json is damaged: delete its folder"):
-        begin(plan())
+        begin_output(plan())
 
     (tmp_path / "out" / SHARD).touch()
     stats = {"settings": older, "shards": {SHARD: {}}, "vocabulary": fingerprint}
     (tmp_path / "out" / "stats.json").write_text(json.dumps(stats))
-    assert begin(plan()) == stats
+    assert begin_output(plan()) == stats
     with pytest.raises(InputError, match="dedup is False there and True here"):
-        begin(plan(dedup=True))
+        begin_output(plan(dedup=True))
 
 
 @pytest.mark.parametrize("files", [None, "a.txt", [["a.txt"]], [["a.txt", "7"]], [{"a.txt": 7}]])
@@ -54,11 +54,11 @@ def test_settings_that_are_none_are_named(plan, tmp_path, files):
     unfinished.mkdir(parents=True)
     (unfinished / "settings.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match=r"settings\.json is damaged: .*files"):
-        begin(plan())
+        begin_output(plan())
     stats = {"settings": settings, "shards": {}, "vocabulary": settings["vocabulary"]}
     (tmp_path / "out" / "stats.json").write_text(json.dumps(stats))
     with pytest.raises(InputError, match=r"stats\.json.*files"):
-        begin(plan())
+        begin_output(plan())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_counts_of_a_finished_task_that_are_none_are_named(plan, tmp_path, name,
     for file, value in {**good, name: content}.items():
         (unfinished / f"{file}.json").write_text(json.dumps(value))
     with pytest.raises(InputError, match=rf"{name}\.json is damaged: .*{named}"):
-        finish(plan())
+        finish_output(plan())
 
 
 @pytest.mark.parametrize("name", ["train-a.txt", "deep/notes.txt"])
@@ -90,7 +90,7 @@ def test_a_folder_with_something_else_is_refused(plan, tmp_path, name):
     path.parent.mkdir(parents=True)
     path.write_text("mine")
     with pytest.raises(FileExistsError, match=name.split("/")[0]):
-        begin(plan())
+        begin_output(plan())
     assert path.read_text() == "mine"
 
 
@@ -99,5 +99,5 @@ def test_what_a_killed_process_left_of_other_settings_counts_for_nothing(plan, t
     folder = tmp_path / "out" / "unfinished"
     folder.mkdir(parents=True)
     (folder / "run-000000.json").write_text("{}")
-    assert begin(plan()) is None
+    assert begin_output(plan()) is None
     assert [path.name for path in folder.iterdir()] == ["settings.json"]

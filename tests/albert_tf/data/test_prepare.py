@@ -24,7 +24,7 @@ from albert_tf.data.prepare import prepare
 from albert_tf.data.prepare_plan import PreparationFailed
 from albert_tf.data.prepared import decode_documents, read_stats
 from albert_tf.data.sources import held_out_shards
-from albert_tf.data.tfrecords import first_example, naming_damaged_files, tfrecord_reader
+from albert_tf.data.tfrecords import first_example, name_damaged_files, tfrecord_reader
 from albert_tf.errors import InputError
 from tests.albert_tf.data.test_pretraining import original_ids
 from tests.tiny import CORPUS, DOCUMENTS
@@ -173,7 +173,7 @@ def test_held_out_share_without_duplicates(start, tiny_vocabulary, tmp_path):
 
 def test_of_two_at_once_the_second_is_refused(start, tmp_path, monkeypatch):
     """It would remove what the first has not finished."""
-    run, refused = corpus._run, []
+    run, refused = corpus._run_pipeline, []
 
     def twice(plan, *options):
         with pytest.raises(BlockingIOError, match="out is in use by another process"):
@@ -181,7 +181,7 @@ def test_of_two_at_once_the_second_is_refused(start, tmp_path, monkeypatch):
         refused.append(True)
         run(plan, *options)
 
-    monkeypatch.setattr(corpus, "_run", twice)
+    monkeypatch.setattr(corpus, "_run_pipeline", twice)
     start()
     assert refused and read_stats(str(tmp_path / "out"))["counts"]["documents"] == len(DOCUMENTS)
 
@@ -222,7 +222,7 @@ def test_interrupted_and_started_again(examples, start, tiny_vocabulary, tmp_pat
     start(**settings)
     assert (out / name).stat() == before
     assert content(out) == content(examples)
-    monkeypatch.setattr(corpus, "_run", None)
+    monkeypatch.setattr(corpus, "_run_pipeline", None)
     lines = []
     start(report=lines.append, **settings)
     assert len(lines) == 1 and "nothing to do" in lines[0]
@@ -478,7 +478,7 @@ def test_damage_has_one_line_wherever_batches_are_read(damaged, two_replicas):
             total += sum(rows)
         return total
 
-    with pytest.raises(InputError) as error, naming_damaged_files():
+    with pytest.raises(InputError) as error, name_damaged_files():
         for _ in range(5):
             step(iterator)
     remedy = "make or copy it again, or leave it out"
@@ -492,7 +492,7 @@ def test_a_file_that_cannot_be_opened_ends_the_pipeline(damaged):
     for number, make in ((errno.ENOENT, lambda: None), (errno.EISDIR, damaged.mkdir)):
         make()
         dataset = tf.data.Dataset.from_tensors(str(damaged)).interleave(read, num_parallel_calls=2)
-        with pytest.raises(OSError) as caught, naming_damaged_files():
+        with pytest.raises(OSError) as caught, name_damaged_files():
             list(dataset.map(tf.strings.length, tf.data.AUTOTUNE).prefetch(2))
         assert (caught.value.errno, caught.value.filename) == (number, str(damaged))
         with pytest.raises(OSError) as caught:
@@ -504,10 +504,10 @@ def test_a_file_that_is_cut_off_between_two_records_is_named(damaged):
     read = tfrecord_reader([str(damaged)])
     content = damaged.read_bytes()
     damaged.write_bytes(content[: 16 + len("record 0")])
-    with pytest.raises(InputError, match=re.escape(str(damaged))), naming_damaged_files():
+    with pytest.raises(InputError, match=re.escape(str(damaged))), name_damaged_files():
         list(tf.data.Dataset.from_tensors(str(damaged)).flat_map(read))
 
 
 def test_other_errors_stay_as_they_are():
-    with pytest.raises(tf.errors.InvalidArgumentError, match="must be positive"), naming_damaged_files():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be positive"), name_damaged_files():
         tf.debugging.assert_positive(-1, "must be positive")

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.constants import pretraining_spec
-from albert_tf.data.dataset import NothingFound
+from albert_tf.data.dataset import NoExamplesError
 from albert_tf.data.documents import CorpusSplit
-from albert_tf.data.tfrecords import naming_damaged_files
+from albert_tf.data.tfrecords import name_damaged_files
 from albert_tf.errors import InputError
 from tests.albert_tf.commands import ROOT, start, wait_for
 from tests.tiny import DOCUMENTS
@@ -176,9 +176,9 @@ def test_impossible_arguments(dataset, options, message):
 def test_nothing_to_learn_from(dataset, tmp_path):
     for content in ("", "word\n\nword", "\u00ad\n"):
         (tmp_path / "empty.txt").write_text(content)
-        with pytest.raises(NothingFound, match=r"empty\.txt"):
+        with pytest.raises(NoExamplesError, match=r"empty\.txt"):
             dataset(tmp_path / "empty.txt")
-    with pytest.raises(NothingFound, match=r"corpus\.txt, part 9 of 10"):
+    with pytest.raises(NoExamplesError, match=r"corpus\.txt, part 9 of 10"):
         dataset(input_context=tf.distribute.InputContext(10, 9, 10))
 
 
@@ -188,7 +188,7 @@ def test_a_corpus_that_is_emptied_while_it_is_read(dataset, tiny_corpus, tmp_pat
     batches = iter(dataset(corpus))
     next(batches)
     corpus.write_text("")
-    with pytest.raises(InputError, match=r"corpus\.txt holds no document any more"), naming_damaged_files():
+    with pytest.raises(InputError, match=r"corpus\.txt holds no document any more"), name_damaged_files():
         for _ in batches:
             pass
 

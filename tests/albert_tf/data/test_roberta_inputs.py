@@ -10,8 +10,8 @@ from albert_tf.data.dataset import pretraining_dataset
 from albert_tf.data.documents import Documents
 from albert_tf.data.example_builder import (
     add_separators,
-    concat_ragged,
     document_numbers,
+    merge_documents,
     pack_across_documents,
     pack_sentences,
     sentence_pairs,
@@ -31,7 +31,7 @@ def divided_block(documents, max_tokens):
 
 
 def joined_block(documents, max_tokens):
-    return concat_ragged(add_separators(divided_block(documents, max_tokens), SEPARATOR))
+    return merge_documents(add_separators(divided_block(documents, max_tokens), SEPARATOR))
 
 
 def packed_by_hand(documents, max_tokens, *, over_ends):

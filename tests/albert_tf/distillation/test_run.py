@@ -17,11 +17,11 @@ from albert_tf.finetuning.distill import (
     Distillation,
     cosine_distance,
     distill,
-    pretraining_loss_sums,
+    pretraining_distillation_loss,
     sigmoid_divergence,
     softmax_divergence,
     squared_difference,
-    task_loss_sums,
+    task_distillation_loss,
 )
 from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
 from albert_tf.pretraining import pretrain as pretraining
@@ -362,7 +362,7 @@ def test_terms_of_pretraining():
     student, teacher = outputs(), outputs()
     targets = SoftTargets(temperature=2.0, soft_weight=5.0, mlm_weight=3.0, cosine_weight=0.5)
     batch = {name: tf.constant(value) for name, value in BATCH.items()}
-    objective = pretraining_loss_sums(pretraining_loss_fn("none"), lambda _: teacher, targets)
+    objective = pretraining_distillation_loss(pretraining_loss_fn("none"), lambda _: teacher, targets)
     found = tf.nest.map_structure(float, objective.terms(student, batch))
     s, t = (log_softmax(x["mlm_logits"] / 2, axis=-1) for x in (student, teacher))
     soft = 4 * (np.exp(t) * (t - s)).sum(axis=-1)[:2][[0, 0, 1], [0, 1, 0]].sum()
@@ -379,7 +379,9 @@ def test_terms_of_pretraining():
 
 
 def test_without_its_weight_states_are_not_compared():
-    objective = pretraining_loss_sums(pretraining_loss_fn("sop"), lambda _: {}, SoftTargets(cosine_weight=0))
+    objective = pretraining_distillation_loss(
+        pretraining_loss_fn("sop"), lambda _: {}, SoftTargets(cosine_weight=0)
+    )
     assert objective.names == ("mlm", "sop", "soft")
 
 
@@ -397,7 +399,7 @@ def test_terms_of_a_task_leave_out_rows_that_fill_a_batch(kind, config, labels):
     student, teacher = (
         {"logits": OBJECTIVES_RNG.normal(size=[3, width]).astype(np.float32)} for _ in range(2)
     )
-    objective = task_loss_sums(
+    objective = task_distillation_loss(
         kind(config), lambda _: teacher, SoftLabels(soft_weight=0.25, label_weight=0.75)
     )
     found = tf.nest.map_structure(float, objective.terms(student, batch))

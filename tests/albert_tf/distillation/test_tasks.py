@@ -12,8 +12,8 @@ import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning import finetune as finetuning
 from albert_tf.finetuning.data import read_unlabelled
-from albert_tf.finetuning.distill import distill, distill_task, read_teacher
-from albert_tf.finetuning.evaluation import evaluate_trained
+from albert_tf.finetuning.distill import distill, distill_task, load_teacher
+from albert_tf.finetuning.evaluation import evaluate_finetuned
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
@@ -56,7 +56,7 @@ def test_logits_of_a_teacher_are_in_the_order_of_the_students_labels(task_teache
     run = RunDirectory(task_teacher)
     batch, labels = {"input_word_ids": tf.constant([[2, 9, 8, 3], [2, 7, 3, 0]])}, run.task["labels"]
     own, other = (
-        read_teacher(run, ComputeConfig(), order)(batch)["logits"] for order in (labels, labels[::-1])
+        load_teacher(run, ComputeConfig(), order)(batch)["logits"] for order in (labels, labels[::-1])
     )
     np.testing.assert_array_equal(other, own.numpy()[:, ::-1])
     assert np.ptp(own) > 0
@@ -70,7 +70,7 @@ def test_run_directory_of_a_student(student, table):
     assert [line["step"] for line in training] == [2, 4, 6]
     for line in training:
         np.testing.assert_allclose(line["loss"], (line["soft_loss"] + line["label_loss"]) / 2, rtol=1e-6)
-    assert 0 <= evaluate_trained(student, file=table).figures["accuracy"] <= 1
+    assert 0 <= evaluate_finetuned(student, file=table).metrics["accuracy"] <= 1
 
 
 @pytest.mark.slow

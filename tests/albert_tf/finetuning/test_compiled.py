@@ -12,7 +12,7 @@ from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.training import distribution, stages
 from albert_tf.training.compute_settings import ComputeConfig
-from albert_tf.training.distribution import compiles
+from albert_tf.training.distribution import uses_xla
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics
 from tests.tiny import DOCUMENTS
@@ -38,7 +38,7 @@ def test_batches_have_the_same_examples_and_four_lengths_at_most(piece_tokenizer
 def test_gpus_compile_unless_told_otherwise(monkeypatch):
     for kind, by_default in (("CPU", False), ("GPU", True)):
         monkeypatch.setattr(distribution, "device_kind", lambda strategy, kind=kind: kind)
-        assert [compiles(xla) for xla in (None, True, False)] == [by_default, True, False]
+        assert [uses_xla(xla) for xla in (None, True, False)] == [by_default, True, False]
 
 
 def test_elementwise_functions_are_compiled_where_nothing_else_is(monkeypatch):

@@ -14,8 +14,8 @@ from albert_tf.finetuning.data import (
     encode_splits,
     read_dev_sets,
     read_splits,
-    split_off,
-    training_kind,
+    split_train_dev,
+    training_task,
 )
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import load_finetuned
@@ -39,11 +39,11 @@ def text_records(count):
 @pytest.mark.parametrize(("count", "held_out"), [(2, 1), (14, 1), (16, 2), (1000, 100)])
 def test_a_tenth_is_held_out(count, held_out):
     records = text_records(count)
-    train, dev = split_off(records, 0.1)
+    train, dev = split_train_dev(records, 0.1)
     assert len(dev) == held_out
     assert train == [record for record in records if record not in dev]  # in their order
     assert dev == [record for record in records if record in dev]
-    assert split_off(records, 0.1) == (train, dev)
+    assert split_train_dev(records, 0.1) == (train, dev)
     if count == 1000:  # spread over the file, which may be sorted by label
         assert 40 <= sum(int(record.id) < 500 for record in dev) <= 60
 
@@ -65,7 +65,7 @@ def label_records(counts):
     ],
 )
 def test_each_label_has_its_share_of_what_is_held_out(counts, expected):
-    train, dev = split_off(label_records(counts), 0.1, label_of)
+    train, dev = split_train_dev(label_records(counts), 0.1, label_of)
     assert collections.Counter(record.label for record in dev) == expected
     assert len(train) + len(dev) == sum(counts.values())
 
@@ -79,7 +79,7 @@ def test_questions_on_one_context_stay_together(kind):
             records.append(ChoiceRecord(f"f:{n}", str(n), "", context, "Who?", ("a", "b"), 0))
         else:
             records.append(QuestionRecord(f"f:{n}", str(n), "Who?", context, (), True))
-    train, dev = split_off(records, 0.1)
+    train, dev = split_train_dev(records, 0.1)
     assert (len(train), len(dev)) == (54, 6)
     assert not {record.context for record in train} & {record.context for record in dev}
 
@@ -99,15 +99,15 @@ def test_what_is_held_out_is_by_label_and_its_labels_are_known(tmp_path):
     file = own_file(tmp_path, rows)
     assert sum(label_of(record) == "1" for record in own_sets(file).dev["dev"]) == 2
     records = TASK_SPECS["regression"].format.read(file, True, COLUMNS)
-    assert own_sets(file, task="regression").train == split_off(records, 0.1)[0]
+    assert own_sets(file, task="regression").train == split_train_dev(records, 0.1)[0]
     file = own_file(tmp_path, [{"text": f"text {n}", "kind": f"kind {n}"} for n in range(20)])
     sets = own_sets(file)
     assert (len(sets.train), len(sets.dev["dev"])) == (18, 2)
     assert sets.held_out == f"2 of 20 examples of {file}"
-    assert len({record.label for record in sets.labelled}) == 20
+    assert len({record.label for record in sets.labelled_records}) == 20
     sets = own_sets(file, file)  # a set of its own is not learnt from
     assert len(sets.train) == len(sets.dev["dev"]) == 20
-    assert sets.labelled is sets.train and sets.held_out == ""
+    assert sets.labelled_records is sets.train and sets.held_out == ""
 
 
 def test_too_little_to_hold_any_out(tmp_path):
@@ -135,7 +135,8 @@ def test_other_data_has_another_record(tmp_path, tiny_vocabulary):
 
     def record(rows, folder=tmp_path):
         file = own_file(folder, rows)
-        return encode_splits(TASK_SPECS["classification"], entries, own_sets(file, file), start).record()
+        data = encode_splits(TASK_SPECS["classification"], entries, own_sets(file, file), start)
+        return data.recipe_entries()
 
     there = record(rows)
     assert (there["examples"], there["eval_examples"]) == (20, {"dev": 20})
@@ -207,7 +208,7 @@ def test_training_is_weighted_and_evaluations_are_not(weighted, finetuned, own_t
     records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
     chances = [
         found.scores[kinds.index(record.label)]
-        for record, found in zip(records, trained.predicted(records).predictions, strict=True)
+        for record, found in zip(records, trained.predict(records).predictions, strict=True)
     ]
     (line,) = (line for line in metrics(weighted) if "eval_loss" in line and line["step"] == 6)
     assert line["eval_loss"] == pytest.approx(-np.log(chances).mean(), rel=1e-4)
@@ -221,7 +222,7 @@ def test_weights_of_tags_are_by_words(tiny_vocabulary, tmp_path):
     sets = read_splits(task, None, file, file, None)
     start = InitFrom(TINY, tiny_vocabulary, {"lowercase": True, "strip_accents": True}, None)
     data = encode_splits(task, task_entries("tagging", sets.train, 32), sets, start)
-    kind = training_kind(data, FINETUNING_RECIPES["tagging"].replace(class_weight="balanced"))
+    kind = training_task(data, FINETUNING_RECIPES["tagging"].replace(class_weight="balanced"))
     assert list(data.kind.labels) == ["O", "B-X", "B-Y"]
     np.testing.assert_allclose(kind.losses["label"].term.keywords["class_weights"], [5 / 9, 5 / 3, 5 / 3])
     assert data.kind.losses is LABEL  # of evaluations

@@ -13,7 +13,7 @@ from albert_tf import cli
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.finetuning.distill import TaskDistillation
-from albert_tf.finetuning.evaluation import evaluate_trained
+from albert_tf.finetuning.evaluation import evaluate_finetuned
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.finetuning.finetuning_settings import Finetuning
@@ -42,7 +42,7 @@ def layers(exits, own_table):
     """The layer at which each text leaves, and its scores, by patience."""
     trained = load_finetuned(exits)
     records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
-    found = {n: trained._replace(patience=n).predicted(records, 8) for n in range(1, L + 1)}
+    found = {n: trained._replace(patience=n).predict(records, 8) for n in range(1, L + 1)}
     return {n: (x.layers, np.stack([p.scores for p in x.predictions])) for n, x in found.items()}
 
 
@@ -87,10 +87,10 @@ def test_texts_leave_whatever_they_are_batched_with(exits, layers, own_table):
     assert 2 <= layers[1][0].min() < layers[1][0].max()
     trained = load_finetuned(exits)
     records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
-    one = trained._replace(patience=1).predicted(records, 1)
+    one = trained._replace(patience=1).predict(records, 1)
     np.testing.assert_array_equal(one.layers, layers[1][0])
     np.testing.assert_allclose(np.stack([p.scores for p in one.predictions]), layers[1][1], atol=1e-5)
-    whole = trained.predicted(records, 8)
+    whole = trained.predict(records, 8)
     assert whole.layers is None
     np.testing.assert_allclose(np.stack([p.scores for p in whole.predictions]), layers[L][1], atol=1e-5)
 
@@ -136,7 +136,7 @@ def test_the_table_of_analyse(exits, layers, own_table, tmp_path, capsys):
     for row in rows:
         assert float(row["layers"]) == pytest.approx(layers[int(row["patience"])][0].mean())
         assert float(row["ms_per_example"]) > 0
-        figures = evaluate_trained(exits, file=own_table, patience=int(row["patience"])).figures
+        figures = evaluate_finetuned(exits, file=own_table, patience=int(row["patience"])).metrics
         assert float(row["accuracy"]) == figures["accuracy"]
     assert rows[-1]["speed_up"] == "1.0" and (output / "exit_metrics.png").exists()
 

@@ -15,10 +15,10 @@ from albert_tf import cli
 from albert_tf.errors import InputError
 from albert_tf.filesystem import write_json
 from albert_tf.finetuning import evaluation as evaluation_module
-from albert_tf.finetuning.evaluation import choose_threshold, evaluate_trained
+from albert_tf.finetuning.evaluation import choose_threshold, evaluate_finetuned
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
-from albert_tf.finetuning.reports import best_figures
+from albert_tf.finetuning.reports import best_metrics
 from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import Columns
@@ -71,7 +71,7 @@ def read_probabilities(run, file, output):
 def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     file, right, run = run_of(task)
     _, scores = read_probabilities(run, file, tmp_path / "before.csv")
-    line = choose_threshold(run, evaluate_trained(run, file=file).sets)
+    line = choose_threshold(run, evaluate_finetuned(run, file=file).sets)
     threshold = json.loads((run / "task.json").read_text())["threshold"]
     assert f"threshold {threshold:.4f}" in line
 
@@ -84,8 +84,8 @@ def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
 
     best = max(map(value, np.unique([0, 1, 0.5, *scores.ravel(), *(scores.ravel() + 1e-6)])))
     assert value(threshold) == pytest.approx(best)
-    after = evaluate_trained(run, file=file)
-    assert after.figures[TASK_SPECS[task].best_metric] == pytest.approx(best)
+    after = evaluate_finetuned(run, file=file)
+    assert after.metrics[TASK_SPECS[task].best_metric] == pytest.approx(best)
     # Prediction files, pipelines of the run and of its served model, and Keras models.
     rows, again = read_probabilities(run, file, tmp_path / "after.csv")
     np.testing.assert_allclose(again, scores, atol=1e-6)
@@ -113,7 +113,7 @@ def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     assert model.predict_labels(SENTENCES) == expected
     np.testing.assert_allclose(model.predict_proba(SENTENCES), scores, atol=1e-5)
     given = right if task == "classification" else [[x in y.split("|") for x in "ab"] for y in right]
-    figure = after.figures["accuracy"]
+    figure = after.metrics["accuracy"]
     assert model.score(SENTENCES, given) == pytest.approx(figure)
     model.save_run(tmp_path / "again")
     assert json.loads((tmp_path / "again/task.json").read_text())["threshold"] == threshold
@@ -127,7 +127,7 @@ def test_no_threshold_is_chosen_by_one_label(run_of, task, label, named):
     before = [(run / name).read_bytes() for name in ("task.json", "recipe.json")]
     rows = [{**json.loads(line), "kind": label} for line in file.read_text().splitlines()]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    line = choose_threshold(run, evaluate_trained(run, file=file).sets)
+    line = choose_threshold(run, evaluate_finetuned(run, file=file).sets)
     assert named in line and str(len(rows)) in line
     assert [(run / name).read_bytes() for name in ("task.json", "recipe.json")] == before
 
@@ -135,9 +135,9 @@ def test_no_threshold_is_chosen_by_one_label(run_of, task, label, named):
 def test_a_threshold_can_be_anywhere(run_of, tmp_path):
     file, _, run = run_of("classification")
     _, scores = read_probabilities(run, file, tmp_path / "a.csv")
-    found = evaluate_trained(run, file=file)
+    found = evaluate_finetuned(run, file=file)
     for threshold, label in ((scores[:, 1].min() / 2, "verse"), ((scores[:, 1].max() + 1) / 2, "tale")):
-        moved = found.with_threshold(float(threshold)).predicted["dev"].predictions
+        moved = found.with_threshold(float(threshold)).predictions["dev"].predictions
         assert {prediction.value for prediction in moved} == {label}
 
 
@@ -156,22 +156,22 @@ def test_training_chooses_it_and_goes_on_with_it(asked, table, tmp_path):
     right = np.array(kinds) == "verse"
     accuracy = accuracy_score(right, scores[:, 1] >= threshold)
     assert accuracy > accuracy_score(right, scores[:, 1] >= 0.5)
-    stored = best_figures(RunDirectory(made.output))
+    stored = best_metrics(RunDirectory(made.output))
     assert stored["accuracy"] == pytest.approx(accuracy)
     assert stored["f1"] == pytest.approx(f1_score(right, scores[:, 1] >= threshold, average="macro"))
     assert stored["loss"] == pytest.approx(log_loss(right, scores[:, 1].astype(float)), rel=1e-4)
     assert any(line.startswith("best: ") and f"accuracy {accuracy:.3f}" in line for line in lines)
-    best = evaluate_trained(made.output, file=file)
-    others = [best.with_threshold(other).figures["accuracy"] for other in np.linspace(0.01, 0.99, 99)]
-    assert best.figures["accuracy"] >= max(others)
+    best = evaluate_finetuned(made.output, file=file)
+    others = [best.with_threshold(other).metrics["accuracy"] for other in np.linspace(0.01, 0.99, 99)]
+    assert best.metrics["accuracy"] >= max(others)
     assert best.report(made.output).notes[1].endswith("optimistic: the step, the threshold")
     file.write_text("".join(file.read_text().splitlines(keepends=True)[1:]))  # other examples
-    assert len(evaluate_trained(made.output, file=file).report(made.output).notes) == 1
+    assert len(evaluate_finetuned(made.output, file=file).report(made.output).notes) == 1
     table("classification")
     finetune(dataclasses.replace(made, recipe={**made.recipe, "steps": 8}), lines.append)  # goes on
     assert any(line.endswith("; extended from 6") for line in lines)
-    best = evaluate_trained(made.output, file=file)
-    assert best_figures(RunDirectory(made.output))["accuracy"] == pytest.approx(best.figures["accuracy"])
+    best = evaluate_finetuned(made.output, file=file)
+    assert best_metrics(RunDirectory(made.output))["accuracy"] == pytest.approx(best.metrics["accuracy"])
     with pytest.raises(InputError, match=r"threshold is .* there and 0\.3 here"):
         finetune(dataclasses.replace(made, threshold=0.3), lines.append)
     report = best.report(made.output)

@@ -151,7 +151,7 @@ def test_another_vocabulary_than_the_run_s(run, shared):
 
 def test_tasks_of_runs(run):
     with pytest.raises(InputError, match="classification and not for ax"):
-        load_finetuned(run, asked="ax")
+        load_finetuned(run, requested="ax")
     for model in ({"model": "pretrainer", "sentence_objective": "sop"}, {"model": "encoder"}):
         with pytest.raises(InputError, match=r"^here/run is pre-trained only: .*--init_from here/run "):
             run_task(model, "here/run")

@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.data import read_splits
-from albert_tf.finetuning.evaluation import evaluate_trained
+from albert_tf.finetuning.evaluation import evaluate_finetuned
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.finetuning.finetuning_settings import Finetuning
-from albert_tf.finetuning.reports import best_figures
+from albert_tf.finetuning.reports import best_metrics
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.runs.run_directory import RunDirectory
 from hub_export.export import export
@@ -66,14 +66,14 @@ def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
     sets = read_splits(task, settings.data, settings.train, settings.eval, settings.columns)
     labels = collections.Counter(getattr(record, "label", None) for record in sets.train)
     assert None in labels or max(labels.values()) <= COUNT // 2  # no single answer is right
-    found = evaluate_trained(run, given.get("data"), given.get("eval")).figures
+    found = evaluate_finetuned(run, given.get("data"), given.get("eval")).metrics
     assert found["examples"] == COUNT
     assert found[task.best_metric] >= (95 if has_windows else 0.95)
-    logged = best_figures(RunDirectory(run))
+    logged = best_metrics(RunDirectory(run))
     assert logged["step"] == found["step"]
     assert logged[task.best_metric] == pytest.approx(found[task.best_metric], abs=1e-5)
 
     *_, served = export(run, tmp_path / "hub", check=False)
     check(served)
-    predictions = load_finetuned(run).predicted(sets.train).predictions
+    predictions = load_finetuned(run).predict(sets.train).predictions
     assert_answered(tf.saved_model.load(str(served)).signatures, sets.train, predictions)

@@ -9,7 +9,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
-from albert_tf.finetuning.evaluation import evaluate_trained
+from albert_tf.finetuning.evaluation import evaluate_finetuned
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
 from albert_tf.tasks.columns import Columns
@@ -76,7 +76,7 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
     found = [[row[f"probability_{label}"] for label in labels] for row in rows]
     np.testing.assert_allclose(found, expected, atol=1e-5)
     # evaluate: the figures of the run's last evaluation
-    figures = evaluate_trained(run, file=own_table).figures
+    figures = evaluate_finetuned(run, file=own_table).metrics
     assert figures["examples"] == 38
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     assert figures["accuracy"] == last["eval_accuracy"]

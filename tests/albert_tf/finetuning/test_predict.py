@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 import albert_tf
 from albert_tf.errors import InputError
-from albert_tf.finetuning.evaluation import evaluate_trained
+from albert_tf.finetuning.evaluation import evaluate_finetuned
 from albert_tf.finetuning.predict import predict, submit
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.recipes import QuestionSettings
@@ -63,7 +63,7 @@ def test_labels_of_a_table(classifier, tmp_path):
     assert len(set(predicted)) > 1
     assert all(1 / 3 <= float(row["score"]) <= 1 for row in found)
     right = [row["kind"] for row in ROWS]
-    figures = evaluate_trained(run, file=table).figures
+    figures = evaluate_finetuned(run, file=table).metrics
     assert figures == {
         "step": 0,
         "examples": len(ROWS),
@@ -81,9 +81,9 @@ def test_labels_of_a_table(classifier, tmp_path):
     # Nor other names of the columns.
     write_table(table, [{"body": row["text"], "class": row["kind"]} for row in ROWS])
     with pytest.raises(InputError, match=r"own\.csv: .*'text'.*'body', 'class'"):
-        evaluate_trained(run, file=table)
+        evaluate_finetuned(run, file=table)
     columns = Columns("body", None, "class")
-    assert evaluate_trained(run, file=table, columns=columns).figures == figures
+    assert evaluate_finetuned(run, file=table, columns=columns).metrics == figures
 
 
 def test_a_row_is_answered_without_a_text_and_a_table_without_rows(classifier, tmp_path):
@@ -125,7 +125,7 @@ def test_scores_of_a_table(saved, tmp_path):
     predicted = [float(row["guess"]) for row in found]
     assert predicted == [float(row["found"]) for row in found]
     right = [float(row["score"]) for row in rows]
-    figures = evaluate_trained(run, file=output).figures
+    figures = evaluate_finetuned(run, file=output).metrics
     assert figures["pearson"] == pytest.approx(pearsonr(right, predicted)[0])
     assert figures["spearman"] == pytest.approx(spearmanr(right, predicted)[0])
 
@@ -140,7 +140,7 @@ def test_tags(saved, tmp_path):
     predict(run, file, output)
     found = [line.split() for line in output.read_text().split("\n")]
     assert [" ".join(cells[:2]) for cells in found][: len(lines)] == lines
-    figures = evaluate_trained(run, file=file).figures
+    figures = evaluate_finetuned(run, file=file).metrics
     pairs = [(cells[1], cells[2]) for cells in found if cells]
     assert figures["accuracy"] == pytest.approx(accuracy_score(*zip(*pairs, strict=True)))
     right, predicted = (
@@ -208,7 +208,7 @@ def test_folders_of_race(saved, tmp_path):
             [pair for found in passages for pair in zip(found["answers"], found["prediction"], strict=True)]
         )
     everything = np.concatenate([*groups.values()])
-    assert evaluate_trained(run, folder=tmp_path / "race").figures == {
+    assert evaluate_finetuned(run, folder=tmp_path / "race").metrics == {
         "step": 0,
         "examples": 18,
         "accuracy": pytest.approx(accuracy_score(*everything.T)),
@@ -241,7 +241,7 @@ def test_answers(saved, tmp_path, name):
     assert [path.name for path in written] == ["predictions.json", "nbest.json", *odds]
     assert sorted((tmp_path / "answers").iterdir()) == sorted(written)
     values = {path.name: json.loads(path.read_text()) for path in written}
-    figures = evaluate_trained(run, file=file).figures
+    figures = evaluate_finetuned(run, file=file).metrics
     expected = squad_scores(file, values["predictions.json"], values.get("null_odds.json"))
     assert figures == {"step": 0, "examples": 6, **expected}
     for found in values["nbest.json"].values():
@@ -262,7 +262,7 @@ def glue_rows(task, count, labelled):
     for n in range(count):
         texts = [SENTENCES[n % 20], SENTENCES[(n + 1) % 20]][: 1 if glue.columns.text_pair is None else 2]
         rows.append([str(n), *texts, *([labels[n]] if labelled else [])])
-    if glue.headless and labelled:
+    if glue.column_names and labelled:
         return [["x", labels[n], "", row[1]] for n, row in enumerate(rows)], labels
     return [header, *rows], labels
 
@@ -306,10 +306,10 @@ def test_both_sets_of_mnli_and_ax(saved, tmp_path):
         predict(run, tmp_path / f"MNLI/dev_{part}.tsv", tmp_path / f"{part}.tsv")
         predicted = predicted_labels(tmp_path / f"{part}.tsv")
         figures[f"accuracy_{part}"] = pytest.approx(accuracy_score(labels[f"dev_{part}"], predicted))
-    assert evaluate_trained(run, folder=tmp_path / "MNLI").figures == figures
+    assert evaluate_finetuned(run, folder=tmp_path / "MNLI").metrics == figures
     (tmp_path / "MNLI/dev_mismatched.tsv").unlink()
     (tmp_path / "MNLI/test_mismatched.tsv").unlink()
-    assert set(evaluate_trained(run, folder=tmp_path / "MNLI").figures) == {
+    assert set(evaluate_finetuned(run, folder=tmp_path / "MNLI").metrics) == {
         "step",
         "examples",
         "accuracy_matched",

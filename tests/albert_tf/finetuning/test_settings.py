@@ -157,7 +157,8 @@ def test_epochs_become_steps():
 
 
 def test_the_network_gets_the_dropouts():
-    config = FINETUNING_RECIPES["rte"].replace(classifier_dropout=0.2).network(PRESETS["albert_base_v2"])
+    recipe = FINETUNING_RECIPES["rte"].replace(classifier_dropout=0.2)
+    config = recipe.apply_dropout(PRESETS["albert_base_v2"])
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.1, 0.1)
     assert config.classifier_dropout_prob == 0.2
 

@@ -103,10 +103,10 @@ def test_every_task_has_what_it_needs(name, labelled):
     assert metrics[task.best_metric] == pytest.approx(100 if name.startswith("squad") else 1)
     assert set(metrics) == FIGURES.get(name, set(metrics))
     unmeasured = {"loss", "accuracy_mismatched"}  # here
-    assert {*task.evaluated} - unmeasured == {
+    assert {*task.evaluation_metric_names} - unmeasured == {
         key for key in metrics if "total" not in key and "thresh" not in key
     }
-    assert ("loss" in task.evaluated) == (name != "squad-v2.0")
+    assert ("loss" in task.evaluation_metric_names) == (name != "squad-v2.0")
 
 
 def test_the_table_is_complete():

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.runs.run_directory import RunDirectory
-from albert_tf.tasks.serving import Served
+from albert_tf.tasks.serving import ServingModel
 from hub_export.export import save_serving
 from hub_export.serving_signatures import serving_signatures
 from tests.tiny import DOCUMENTS, TINY
@@ -76,7 +76,7 @@ def exported(made, piece_tokenizer, tmp_path_factory):
     @functools.cache
     def export(kind) -> Path:
         folder, task = tmp_path_factory.mktemp(kind) / "serving", KINDS[kind][1]
-        served = Served(made(kind).model, piece_tokenizer, task["seq_length"], task)
+        served = ServingModel(made(kind).model, piece_tokenizer, task["seq_length"], task)
         run = RunDirectory(made(kind).run)
         save_serving(run, served, serving_signatures(served), folder / "1")
         return folder

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.errors import InputError, Missing
+from albert_tf.errors import InputError, MissingFileError
 from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.inference.inputs import LabelEncoder, parse_texts
 from albert_tf.models.padding import TokenIndex
@@ -52,8 +52,10 @@ def by_hand(model, tokenizer, text, pair=None):
 
 
 def test_padding_is_skipped_but_in_training_and_where_all_is_padded(fresh, monkeypatch):
-    at, found = TokenIndex.at, []
-    monkeypatch.setattr(TokenIndex, "at", staticmethod(lambda *places: found.append(places) or at(*places)))
+    from_places, found = TokenIndex.from_places, []
+    monkeypatch.setattr(
+        TokenIndex, "from_places", staticmethod(lambda *places: found.append(places) or from_places(*places))
+    )
     model = fresh()
     model(TEXTS[:2], training=True)
     fresh(pad_to_length=True)(TEXTS[:2])
@@ -80,7 +82,7 @@ def test_compiled_by_xla_it_predicts_the_same(classifier, fresh, monkeypatch):
     expected = classifier.predict(TEXTS, verbose=0)
     model = fresh(xla=True)
     model.set_weights(classifier.get_weights())
-    monkeypatch.setattr(TokenIndex, "at", None)
+    monkeypatch.setattr(TokenIndex, "from_places", None)
     for data in (TEXTS, tf.data.Dataset.from_tensor_slices(TEXTS).batch(3)):
         np.testing.assert_allclose(model.predict(data, batch_size=3, verbose=0), expected, atol=1e-5)
 
@@ -501,7 +503,7 @@ def test_what_does_not_fit(made, classifier, tmp_path):
         with pytest.raises(InputError, match=named):
             build(source, **settings)
     for path in ("none.keras", "none"):
-        with pytest.raises(Missing, match=f"path='{path}' does not exist"):
+        with pytest.raises(MissingFileError, match=f"path='{path}' does not exist"):
             albert_tf.TextClassifier.load(path)
     (tmp_path / "bad.keras").write_bytes(b"PK\x03\x04" + bytes(40))
     with pytest.raises(InputError, match=r"bad\.keras' holds no TextClassifier"):

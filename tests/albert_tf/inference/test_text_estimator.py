@@ -19,7 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning import finetune as run_module
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES
 from albert_tf.inference import estimator_data
-from albert_tf.inference.estimator_data import column_names, one_dimensional, row_weights
+from albert_tf.inference.estimator_data import check_one_dimensional, column_names, row_weights
 from albert_tf.recipes import LongTexts
 from albert_tf.runs.checkpoints import checkpoint_parts
 from albert_tf.runs.run_directory import RunDirectory
@@ -99,7 +99,7 @@ def test_what_weighs_nothing_is_not_learned(origin, monkeypatch):
     """Weights arrive in the loss, whatever rows are held out."""
     seen = []
     monkeypatch.setattr(
-        run_module, "training_kind", lambda data, _: (seen.append(data), pytest.fail("trained"))
+        run_module, "training_task", lambda data, _: (seen.append(data), pytest.fail("trained"))
     )
     weights = np.arange(len(TEXTS)) / 2
     for settings in ({}, {"long": "windows", "doc_stride": 2}):
@@ -183,7 +183,7 @@ def test_the_estimator_of_a_run(learned, origin):
 def test_columns_are_those_of_fit(learned):
     """Pairs in another order would be other texts."""
     table = pd.DataFrame({"good": TEXTS[:2], "other": TEXTS[:2]})
-    named = copy.copy(learned)._fitted(learned._run, learned.classes_, column_names(table[["good"]]))
+    named = copy.copy(learned)._set_fitted(learned._run, learned.classes_, column_names(table[["good"]]))
     assert named.feature_names_in_.tolist() == ["good"]
     expected = learned.predict(TEXTS[:2]).tolist()
     assert named.predict(table[["good"]]).tolist() == named.predict(TEXTS[:2]).tolist() == expected
@@ -193,7 +193,7 @@ def test_columns_are_those_of_fit(learned):
 
 def test_labels_in_a_column_are_taken_with_a_warning():
     with pytest.warns(DataConversionWarning):
-        assert one_dimensional(LABELS[:, np.newaxis]).tolist() == LABELS.tolist()
+        assert check_one_dimensional(LABELS[:, np.newaxis]).tolist() == LABELS.tolist()
 
 
 def test_parameters_are_in_the_documentation():

@@ -14,7 +14,7 @@ from tensorflow.python.eager import context  # what the graph optimizer made is 
 from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
 from albert_tf.errors import InputError
 from albert_tf.models import memory
-from albert_tf.models.memory import TRAINING, check_memory, physical_memory, recompute
+from albert_tf.models.memory import TRAINING_COPIES, check_memory, physical_memory, recompute
 from albert_tf.runs.build_model import build_model, task_of
 from tests.albert_tf.models.oracles import inputs_of, perturbed
 from tests.tiny import TINY
@@ -210,7 +210,7 @@ def test_bytes_are_compared(monkeypatch):
     monkeypatch.setattr(memory, "physical_memory", lambda: total * 4)
     check_memory(AlbertConfig())
     with pytest.raises(InputError, match="GB in training"):
-        check_memory(AlbertConfig(), TRAINING)
+        check_memory(AlbertConfig(), TRAINING_COPIES)
     monkeypatch.setattr(memory, "physical_memory", lambda: total * 4 - 1)
     with pytest.raises(InputError, match="11,683,584 parameters"):
         check_memory(AlbertConfig())

@@ -79,17 +79,17 @@ def candidates(kind, question, settings):
     shapes |= {"start_top_index": beams[:2], "end_top_index": beams}
     tops = {name: outputs[name].reshape(shape) for name, shape in shapes.items()}
     tops |= {name: value.astype(np.int32) for name, value in tops.items() if name.endswith("index")}
-    return answer_spans.labeler_candidates(tops, np.ones([beams[0], 1]), 0)
+    return answer_spans.candidate_spans(tops, np.ones([beams[0], 1]), 0)
 
 
 def span_candidates(starts, ends, n_best):
     outputs = {"start_logits": starts, "end_logits": ends}
-    return answer_spans.labeler_candidates(outputs, tf.ones_like(starts), n_best)
+    return answer_spans.candidate_spans(outputs, tf.ones_like(starts), n_best)
 
 
 def answers(kind, question, settings):
     found = candidates(kind, question, settings)
-    counts = answer_spans.possible_positions(
+    counts = answer_spans.possible_candidates(
         found, question.in_context, question.is_best, settings["max_answer_length"]
     )
     places = question.token_starts, question.token_ends, question.context
@@ -124,22 +124,22 @@ def test_recorded_contexts_of_all_questions_at_once(recorded):
     numbers = np.repeat(np.arange(len(questions)), [len(found.first_tokens) for found in questions])
     for order in (np.arange(len(numbers)), np.argsort(-numbers, kind="stable")):
         in_context, first_tokens, is_best = (column[order] for column in columns)
-        found = answer_spans.best_context(in_context, first_tokens, numbers[order])
+        found = answer_spans.has_most_context(in_context, first_tokens, numbers[order])
         np.testing.assert_array_equal(found, is_best)
 
 
 def test_best_context_by_hand():
     """Tokens 0 … 8 in windows of four, a stride of two; the last is shorter."""
     in_context = [[0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 0, 0]]
-    found = answer_spans.best_context(np.array(in_context) > 0, [0, 2, 4, 6], [0, 0, 0, 0]).numpy()
+    found = answer_spans.has_most_context(np.array(in_context) > 0, [0, 2, 4, 6], [0, 0, 0, 0]).numpy()
     # 2 has one token beside it in the first window and none in the second; 3 none and one; and so on.
     tokens = [(np.array([0, 2, 4, 6])[:, None] + np.arange(-1, 5))[row][found[row]] for row in range(4)]
     assert [row.tolist() for row in tokens] == [[0, 1, 2], [3, 4], [5, 6], [7, 8]]
 
 
 def test_best_context_of_no_tokens_and_of_no_windows():
-    assert not answer_spans.best_context(np.zeros([2, 4], bool), [0, 0], [0, 1]).numpy().any()
-    assert answer_spans.best_context(
+    assert not answer_spans.has_most_context(np.zeros([2, 4], bool), [0, 0], [0, 1]).numpy().any()
+    assert answer_spans.has_most_context(
         np.zeros([0, 4], bool), tf.zeros([0], tf.int32), tf.zeros([0], tf.int32)
     ).shape == [0, 4]
 
@@ -147,7 +147,7 @@ def test_best_context_of_no_tokens_and_of_no_windows():
 def test_padding_speaks_for_no_answer():
     logits = np.array([[3, 1, 2, 9, 8], [1, 2, 3, 4, 5]], np.float32)
     outputs = {"start_logits": logits, "end_logits": logits[:, ::-1]}
-    found = answer_spans.labeler_candidates(outputs, np.array([[1, 1, 1, 0, 0], [1] * 5]), 2)
+    found = answer_spans.candidate_spans(outputs, np.array([[1, 1, 1, 0, 0], [1] * 5]), 2)
     assert found.start.numpy().tolist() == [[0, 0, 2, 2], [4, 4, 3, 3]]
     assert found.end.numpy().tolist() == [[1, 0, 1, 0], [0, 1, 0, 1]]
 
@@ -172,7 +172,7 @@ def words():
 def ask(words, starts, ends, n_best=20, max_answer_length=30):
     context, in_context, token_starts, token_ends = words
     found = span_candidates(np.array([starts], np.float32), np.array([ends], np.float32), n_best)
-    counts = answer_spans.possible_positions(found, in_context, in_context, max_answer_length)
+    counts = answer_spans.possible_candidates(found, in_context, in_context, max_answer_length)
     return answer_spans.best_answers(found, counts, token_starts, token_ends, context, n_best)
 
 

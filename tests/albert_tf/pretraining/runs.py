@@ -41,7 +41,7 @@ def corpus_of(settings, recipe=None):
     """The text of a run of these settings, which is new or has this recipe.json."""
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
     corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
-    return corpus.holding_out(settings.recipe.examples, recipe)
+    return corpus.with_held_out_split(settings.recipe.examples, recipe)
 
 
 def evaluation_batches(settings):

@@ -14,8 +14,8 @@ from albert_tf.pretraining.budget import (
     ModelSize,
     TimeBudget,
     fit_to_budget,
-    seconds_from,
-    seconds_per_update,
+    measure_update_seconds,
+    parse_duration,
     size_of_run,
 )
 from albert_tf.pretraining.pretrain import check_size, pretrain
@@ -30,14 +30,14 @@ from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
 
 STAGES = (Stage(until=0.25, num_hidden_layers=1, seq_length=16), Stage())
 SMALL = ModelSize(config=CONFIG.replace(num_hidden_layers=1), recipe=RECIPE)
-LARGE = ModelSize(least_updates=500, config=CONFIG, recipe=RECIPE.replace(stages=STAGES))
+LARGE = ModelSize(min_steps=500, config=CONFIG, recipe=RECIPE.replace(stages=STAGES))
 
 
 def test_a_time_in_words():
-    assert [seconds_from(text) for text in ("90s", "60m", "1.5h", "2d")] == [90, 3600, 5400, 172_800]
+    assert [parse_duration(text) for text in ("90s", "60m", "1.5h", "2d")] == [90, 3600, 5400, 172_800]
     for text in ("60", "m", "٣m", "9" * 400 + "d", "", "-5m", "1h30m", "1e3s", "60 m"):
         with pytest.raises(InputError, match="is not a time"):
-            seconds_from(text)
+            parse_duration(text)
     for seconds in (0, float("nan"), 1e12):
         with pytest.raises(InputError, match="budget="):
             TimeBudget(seconds=seconds, sizes=(SMALL,))
@@ -76,7 +76,7 @@ def test_a_run_goes_on_with_the_network_that_it_has():
 
 def test_every_network_of_the_recipe_can_be_trained_by_it():
     for size in ONE_MACHINE:
-        check_size(size.with_steps(size.least_updates + 10), ComputeConfig())
+        check_size(size.with_steps(size.min_steps + 10), ComputeConfig())
 
 
 def test_steps_choose_the_network_and_weights_the_width(asked, tmp_path):
@@ -86,7 +86,7 @@ def test_steps_choose_the_network_and_weights_the_width(asked, tmp_path):
     assert asked(["--budget", "60m"]).budget.sizes == list(ONE_MACHINE)
     assert {size.config.hidden_size for size in asked(origin).budget.sizes} == {128}
     for smaller, larger in itertools.pairwise(ONE_MACHINE):
-        assert smaller.least_updates < larger.least_updates
+        assert smaller.min_steps < larger.min_steps
         sizes = [parameter_count(x.config)["total"] * x.config.num_hidden_layers for x in (smaller, larger)]
         assert sizes[0] < sizes[1]
     for steps, width, layers in ((9000, 128, 1), (10_000, 128, 2), (40_000, 256, 2)):
@@ -157,12 +157,12 @@ def never(*arguments):
 @pytest.mark.slow
 def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
     """Four updates of a second each in five seconds; a run that is resumed is not timed again."""
-    monkeypatch.setattr(budget, "seconds_per_update", lambda training: [1.0])
+    monkeypatch.setattr(budget, "measure_update_seconds", lambda training: [1.0])
     lines, made = [], settings(budget=TimeBudget(seconds=5, sizes=(SMALL,)))
     pretrain(made, lines.append)
     assert "time for 4 updates" in lines[1]
     assert (read_recipe(made.output).steps, checkpoint_steps(made.output)[-1]) == (4, 4)
-    monkeypatch.setattr(budget, "seconds_per_update", never)
+    monkeypatch.setattr(budget, "measure_update_seconds", never)
     lines.clear()
     pretrain(made, lines.append)
     assert "is at its last step, 4" in lines[0]
@@ -172,7 +172,7 @@ def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
 
 @pytest.mark.slow
 def test_a_start_that_does_not_fit_is_told_before_updates_are_timed(settings, run, monkeypatch):
-    monkeypatch.setattr(budget, "seconds_per_update", never)
+    monkeypatch.setattr(budget, "measure_update_seconds", never)
     wide = ModelSize(config=CONFIG.replace(hidden_size=64), recipe=RECIPE)
     for origin, named in (("no-such-run", "no-such-run"), (run, "hidden_size")):
         with pytest.raises(InputError, match=named):
@@ -185,9 +185,9 @@ def test_updates_are_timed_in_each_stage(settings, monkeypatch):
         pass
 
     def timed(training):
-        raise Timed(*seconds_per_update(training))
+        raise Timed(*measure_update_seconds(training))
 
-    monkeypatch.setattr(budget, "seconds_per_update", timed)
+    monkeypatch.setattr(budget, "measure_update_seconds", timed)
     made = settings(budget=TimeBudget(seconds=20, sizes=(LARGE,)))
     with pytest.raises(Timed) as figures:
         pretrain(made)

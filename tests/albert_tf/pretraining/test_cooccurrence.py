@@ -13,9 +13,9 @@ from albert_tf.errors import InputError
 from albert_tf.pretraining import cooccurrence
 from albert_tf.pretraining import pretrain as run_module
 from albert_tf.pretraining.cooccurrence import (
-    counts,
+    count_cooccurrences,
+    fill_embeddings,
     log_frequencies,
-    place_vectors,
     positive_pmi,
     word_vectors,
 )
@@ -42,8 +42,8 @@ def counted_by_hand(documents, vocab_size, window):
 @pytest.mark.parametrize(("window", "at_once"), [(1, 1), (2, 8), (10, 1 << 20)])
 def test_counts_of_ten_tokens(window, at_once, monkeypatch):
     monkeypatch.setattr(cooccurrence, "_BLOCK_SIZE", at_once)
-    found = counts(iter(TEXT), 6, window)
-    assert found.pieces.tolist() == [0, 3, 3, 1, 2, 1]
+    found = count_cooccurrences(iter(TEXT), 6, window)
+    assert found.tokens.tolist() == [0, 3, 3, 1, 2, 1]
     np.testing.assert_array_equal(found.pairs.toarray(), counted_by_hand(TEXT, 6, window))
     # By eye: 4 ends a document and begins another, and does not stand near itself.
     if window == 1:
@@ -93,14 +93,14 @@ def test_vectors_are_scaled_and_unknown_pieces_left_as_they_are():
     table = generator.normal(size=[20, 6]).astype(np.float32)
     vectors = generator.normal(size=[20, 4]).astype(np.float32) + 1
     vectors[[0, 5]] = 0
-    found, known = place_vectors(vectors, table, 0.02), np.setdiff1d(np.arange(20), [0, 5])
+    found, known = fill_embeddings(vectors, table, 0.02), np.setdiff1d(np.arange(20), [0, 5])
     assert found.dtype == np.float32
     assert np.std(found[known, :4]) == pytest.approx(0.02, rel=1e-5)
     factors = found[known, :4] / vectors[known]
     np.testing.assert_allclose(factors, factors[0, 0], rtol=1e-5)
     np.testing.assert_array_equal(found[[0, 5]], table[[0, 5]])
     np.testing.assert_array_equal(found[:, 4:], table[:, 4:])
-    np.testing.assert_array_equal(place_vectors(vectors[:, :0], table, 0.02), table)
+    np.testing.assert_array_equal(fill_embeddings(vectors[:, :0], table, 0.02), table)
 
 
 def test_log_frequencies():

@@ -48,7 +48,7 @@ def folder_of_prepare(path, *shards, empty=None):
 def made(settings, recipe=None):
     """What a run with this recipe.json holds out, after it has asked for its batches."""
     corpus = corpus_of(settings, recipe)
-    corpus.training_feed(settings.recipe, 0)
+    corpus.training_batches(settings.recipe, 0)
     corpus.evaluation_batches(settings.recipe.examples, 4)
     return corpus.held_out
 
@@ -62,8 +62,8 @@ def test_what_prepare_holds_out_is_evaluated_on_and_not_trained_on(settings, tmp
 def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch):
     """Also where `prepare` was to hold out documents and none of a small corpus came into that share."""
     folder = folder_of_prepare(tmp_path / "a", TRAIN, EVAL, empty=EVAL)
-    monkeypatch.setattr(corpus_module, "held_out_shares", lambda *_, **__: iter([(HUNDREDTH, "1%")]))
-    monkeypatch.setattr(corpus_module, "evaluated_share", lambda share, _: share.at_most(0.001))
+    monkeypatch.setattr(corpus_module, "held_out_candidates", lambda *_, **__: iter([(HUNDREDTH, "1%")]))
+    monkeypatch.setattr(corpus_module, "evaluation_split", lambda share, _: share.limit_size(0.001))
     made(settings(train=[folder, "b.txt"], eval=None))
     rest, evaluated = CorpusSplit("documents", 0.01, 1.0), CorpusSplit("documents", 0.0, 0.001)
     assert read[2:] == [([folder, "b.txt"], rest, False), ([folder, "b.txt"], evaluated, True)]
@@ -72,13 +72,13 @@ def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch
 def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatch):
     def examples(inputs, *, share, **_):
         if share.begin == 0.75 or share.end == 0.25:
-            raise corpus_module.NothingFound("no text")
+            raise corpus_module.NoExamplesError("no text")
         return tf.data.Dataset.range(1)
 
     shares = [CorpusSplit("each document", begin, 1.0) for begin in (0.75, 0.25, 0.5, 0.1)]
     monkeypatch.setattr(corpus_module, "pretraining_dataset", examples)
     monkeypatch.setattr(
-        corpus_module, "held_out_shares", lambda *_, **__: ((s, f"{s.begin}") for s in shares)
+        corpus_module, "held_out_candidates", lambda *_, **__: ((s, f"{s.begin}") for s in shares)
     )
     assert made(settings(eval=None)) == (shares[2], "0.5")
     shares[2:] = []
@@ -95,7 +95,7 @@ def test_a_resumed_run_holds_out_what_it_did(settings, read, now):
     assert made(settings(eval=now), {"eval": None, "held_out": HELD_OUT}) == held_out
     (_, trained, _), (inputs, evaluated, cached) = read
     assert trained == CorpusSplit("documents", 0.25, 1.0)
-    assert (evaluated, cached) == ((None, False) if now else (held_out.share, True))
+    assert (evaluated, cached) == ((None, False) if now else (held_out.split, True))
     assert inputs == (now or settings().train)
 
 
@@ -110,7 +110,7 @@ def test_a_run_that_holds_nothing_out_needs_other_text(settings, read, tmp_path)
 
 
 def test_runs_from_before_it_was_recorded(settings, read):
-    assert made(settings(eval=["a.txt"]), {"eval": None}).share == HUNDREDTH
+    assert made(settings(eval=["a.txt"]), {"eval": None}).split == HUNDREDTH
     assert made(settings(eval=["a.txt"]), {"eval": ["b.txt"]}) is None
 
 

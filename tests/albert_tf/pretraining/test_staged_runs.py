@@ -12,7 +12,7 @@ from albert_tf.pretraining.pretraining_settings import read_recipe
 from albert_tf.recipes import Stage
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.checkpoints import read_checkpoint
-from albert_tf.training.stages import seed_of
+from albert_tf.training.stages import seed_from_step
 from albert_tf.training.train_step import TrainStep
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of, metrics, stopped_at, weights
 from tests.tiny import TINY
@@ -63,7 +63,7 @@ def test_lines_say_of_which_network_they_are(staged):
 @pytest.mark.slow
 def test_the_second_stage_is_made_by_hand(staged, settings):
     """Of the checkpoint between them, its 16 positions twice, the batches of its step, and the optimizer."""
-    recipe = STAGED.at(STAGES[1])
+    recipe = STAGED.for_stage(STAGES[1])
     made = settings(recipe=recipe)
     model = build_model(FULL, {"model": "pretrainer", "sentence_objective": "sop"}, fused=True)
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
@@ -73,7 +73,7 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     read_checkpoint(staged, 3, **parts, optimizer=tf.train.Checkpoint(variables=list(optimizer.variables)))
     positions = model.encoder.embeddings.position_embeddings
     positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
-    feed = corpus_of(made).training_feed(recipe, seed_of(made.seed, 3))
+    feed = corpus_of(made).training_batches(recipe, seed_from_step(made.seed, 3))
     objective = pretraining_loss_fn("sop", fused=True)
     spec = feed.dataset.element_spec
     TrainStep(model, optimizer, objective, spec, step=step, seed=made.seed)(iter(feed.dataset), 3)

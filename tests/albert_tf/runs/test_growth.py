@@ -51,8 +51,8 @@ def grown(run, config, objective="sop", **options):
     model = build_model(config, task, growth.read)
     after = values(model)
     # Everything comes from somewhere, once.
-    assert sorted([*growth.origins, *growth.fresh]) == sorted(after)
-    assert not set(growth.origins) & set(growth.fresh)
+    assert sorted([*growth.origins, *growth.newly_initialized]) == sorted(after)
+    assert not set(growth.origins) & set(growth.newly_initialized)
     return growth, model, after
 
 
@@ -66,7 +66,7 @@ def test_deeper_with_shared_layers_is_the_same_network_for_longer(shared_run):
     assert len(ours) == 7
     for layer in range(3):
         np.testing.assert_allclose(ours[layer], theirs[layer], atol=1e-6)
-    assert growth.fresh == growth.unread == ()
+    assert growth.newly_initialized == growth.unused == ()
     assert growth.listing() == [f"copied: {len(after)} variables"]
 
 
@@ -83,8 +83,8 @@ def test_unshared_layers_are_repeated_in_order(run_of):
     growth, _, shallow = grown(run, config.replace(num_hidden_layers=1))
     for part in PARTS.values():
         np.testing.assert_array_equal(shallow[BLOCK.format(0, 0, part)], before[BLOCK.format(0, 0, part)])
-    assert growth.unread
-    assert all("/group_1/" in name for name in growth.unread)
+    assert growth.unused
+    assert all("/group_1/" in name for name in growth.unused)
     assert growth.listing()[-1] == "not copied: layer 2"
 
 
@@ -133,16 +133,19 @@ def test_positions(shared_run):
 def test_heads_that_the_run_lacks_start_fresh(run_of):
     run = run_of(albert_tf.AlbertEncoder(TINY))
     growth, _, _ = grown(run, TINY)
-    assert all(name.startswith("cls/") for name in growth.fresh)
+    assert all(name.startswith("cls/") for name in growth.newly_initialized)
     assert "fresh: cls/predictions/transform/dense/kernel" in growth.listing()
 
 
 def test_a_sentence_head_of_another_objective_starts_fresh(shared_run):
     growth, _, after = grown(shared_run, TINY, objective="nsp")
-    assert growth.fresh == ("cls/seq_relationship/output_weights", "cls/seq_relationship/output_bias")
-    assert growth.unread == ("cls/seq_relationship/output_bias", "cls/seq_relationship/output_weights")
+    assert growth.newly_initialized == (
+        "cls/seq_relationship/output_weights",
+        "cls/seq_relationship/output_bias",
+    )
+    assert growth.unused == ("cls/seq_relationship/output_bias", "cls/seq_relationship/output_weights")
     assert not after["cls/seq_relationship/output_bias"].any()
-    assert grown(shared_run, TINY, objective="none")[0].fresh == ()
+    assert grown(shared_run, TINY, objective="none")[0].newly_initialized == ()
 
 
 @pytest.mark.parametrize(
@@ -159,13 +162,15 @@ def test_one_of_the_two_may_have_no_pooler(run_of):
     run = run_of(albert_tf.AlbertPretrainer(without, sentence_objective="none"))
     longer = without.with_pooler().replace(max_position_embeddings=70)
     growth, _, after = grown(run, longer, "none", extend_positions=True)
-    assert growth.fresh == ("pooler/dense/kernel", "pooler/dense/bias")
+    assert growth.newly_initialized == ("pooler/dense/kernel", "pooler/dense/bias")
     table = values(albert_tf.load(run))["embeddings/position_embeddings"]
     expected = np.concatenate([table, table[2:8]])  # the rows before the first position are not repeated
     np.testing.assert_array_equal(after["embeddings/position_embeddings"], expected)
     pooled = run_of(albert_tf.AlbertPretrainer(longer))
-    assert grown(pooled, longer.replace(pooler="none"), "none")[0].fresh == ()
-    assert grown(pooled, longer.replace(pooler="relu"))[0].fresh == growth.fresh  # which is another function
+    assert grown(pooled, longer.replace(pooler="none"), "none")[0].newly_initialized == ()
+    assert (
+        grown(pooled, longer.replace(pooler="relu"))[0].newly_initialized == growth.newly_initialized
+    )  # which is another function
     for changes in ({"position_offset": 0}, {"type_vocab_size": 1}):
         with pytest.raises(InputError, match=f"another network: {next(iter(changes))} is"):
             grown(pooled, longer.replace(**changes))
@@ -175,7 +180,7 @@ def test_a_network_without_segment_types_leaves_them_out(run_of):
     typed = run_of(albert_tf.AlbertPretrainer(TINY))
     growth, _, after = grown(typed, TINY.replace(type_vocab_size=0))
     before = values(albert_tf.load(typed))
-    assert growth.unread == ("embeddings/token_type_embeddings",)
+    assert growth.unused == ("embeddings/token_type_embeddings",)
     for name, value in after.items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
     untyped = run_of(albert_tf.AlbertPretrainer(TINY.replace(type_vocab_size=0)))

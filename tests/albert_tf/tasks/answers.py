@@ -6,12 +6,12 @@ import tensorflow as tf
 from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TaggedRecord
 from albert_tf.tasks.question_answering import AnswerPrediction
 from albert_tf.tasks.task import Prediction
-from hub_export.serving_signatures import Served, serving_signatures
+from hub_export.serving_signatures import ServingModel, serving_signatures
 
 
 def served(model, tokenizer, entries):
     """The signatures of a model in memory, as those of a loaded export are."""
-    signatures = serving_signatures(Served(model, tokenizer, entries["seq_length"], entries))
+    signatures = serving_signatures(ServingModel(model, tokenizer, entries["seq_length"], entries))
     return {name: signature.function for name, signature in signatures.items()}
 
 

@@ -7,7 +7,7 @@ from albert_tf.tasks.examples import (
     label_ids,
     label_names,
     label_of,
-    scores,
+    regression_labels,
     tag_names,
 )
 
@@ -72,10 +72,10 @@ def test_bad_labels():
 
 
 def test_scores():
-    assert scores(labelled("1", "-2.5", "1e3")) == [1, -2.5, 1000]
+    assert regression_labels(labelled("1", "-2.5", "1e3")) == [1, -2.5, 1000]
     for label in ("nan", "inf", "good", None, "1_000", "1e400", "١"):
         with pytest.raises(InputError, match=f"f.csv:3: .*{label}"):
-            scores(labelled("1", label))
+            regression_labels(labelled("1", label))
 
 
 def test_tags():

@@ -9,13 +9,13 @@ from albert_tf.tasks.examples import (
     QuestionRecord,
     TextRecord,
     TokenizedExamples,
-    characters,
+    character_offsets,
     check_length,
     row_lengths,
     tokenize_texts,
     truncation_report,
 )
-from albert_tf.tasks.long_texts import in_windows
+from albert_tf.tasks.long_texts import split_into_windows
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.text.text_tokenizer import TextTokenizer
@@ -50,7 +50,7 @@ def test_lengths(piece_tokenizer):
 def test_characters():
     text = "aä🐝\u2003z\ud800b"
     places = np.cumsum([0, *(len(x.encode("utf-8", "replace")) for x in text)])
-    assert characters(text, places).tolist() == list(range(len(text) + 1))
+    assert character_offsets(text, places).tolist() == list(range(len(text) + 1))
 
 
 class Words(TextTokenizer):
@@ -95,7 +95,7 @@ def test_choices_lose_their_contexts(piece_tokenizer):
 
 def test_empty_texts_are_counted_once_whatever_their_windows(rows, piece_tokenizer):
     texts = rows("a b c d e f g h", "", "a b c d")
-    windows, _ = in_windows(texts, 5, LongTexts(long="windows", doc_stride=1))
+    windows, _ = split_into_windows(texts, 5, LongTexts(long="windows", doc_stride=1))
     assert len(windows) > 5
     assert truncation_report(windows, 5)[0].startswith("1 of 3 texts is empty")
     config = {"seq_length": 10, "max_query_length": 4, "doc_stride": 2, "n_best": 1}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.columns import Columns, own_records, read_text_records
+from albert_tf.tasks.columns import Columns, read_text_records, read_user_table
 from albert_tf.tasks.examples import label_of, label_set
 from albert_tf.tasks.tables import ABSENT, Row, Table, read_table, read_tsv, table_text
 
@@ -167,7 +167,7 @@ def test_bad_tables(file, name, content, value):
 
 def test_records(file):
     read = file('{"t": "a", "n": 1}\n{"n": [" b "], "t": true}\n{"t": "", "n": " c "}', "data.jsonl")
-    found = own_records(read, True, Columns("t", label="n"), has_lists=True)
+    found = read_user_table(read, True, Columns("t", label="n"), has_lists=True)
     assert [record[1:] for record in found] == [
         (1, "0", "a", None, "1"),
         (2, "1", "true", None, (" b ",)),
@@ -182,7 +182,7 @@ def test_a_missing_text_is_an_empty_one(file, tmp_path):
     parquet.write_table(pyarrow.table({"text": texts, "n": numbers}), path)
     lines = '{"text": "a", "n": 1.0}\n{"text": null, "n": 2.0}\n{"text": "c", "n": NaN}\n'
     for read in (file("text,n\na,1.0\n,2.0\nc,\n"), file(lines, "data.jsonl"), path):
-        records = own_records(read, True, Columns("text", label="n"))
+        records = read_user_table(read, True, Columns("text", label="n"))
         assert [(record.text, record.label) for record in records] == [("a", "1.0"), ("", "2.0"), ("c", None)]
     pairs = read_text_records(read_table(file('{"a": "x"}\n{"b": "y"}', "data.jsonl")), Columns("a", "b"))
     assert [(record.text, record.text_pair) for record in pairs] == [("x", ""), ("", "y")]
@@ -190,9 +190,9 @@ def test_a_missing_text_is_an_empty_one(file, tmp_path):
 
 def test_a_table_without_rows_has_nothing_to_learn(file, tmp_path):
     table = file("text,label\n")
-    assert own_records(table, False, Columns("text", label="label")) == []
+    assert read_user_table(table, False, Columns("text", label="label")) == []
     with pytest.raises(InputError, match=r"data\.csv has no rows"):
-        own_records(table, True, Columns("text", label="label"))
+        read_user_table(table, True, Columns("text", label="label"))
 
 
 @pytest.mark.parametrize(
@@ -205,16 +205,16 @@ def test_a_table_without_rows_has_nothing_to_learn(file, tmp_path):
 )
 def test_bad_columns(file, content, columns, value):
     with pytest.raises(InputError, match=value):
-        own_records(file(content, "data.jsonl"), False, columns)
+        read_user_table(file(content, "data.jsonl"), False, columns)
 
 
 def test_columns_that_are_mistaken(file):
     with pytest.raises(InputError, match=r"no column text='text'.*separated by ;"):
         read_text_records(read_table(file("text;label\na;b\n")), Columns("text"))
     table = file("text,label\na,b\n")
-    assert own_records(table, False, Columns("text", label="text"))[0].label is None
+    assert read_user_table(table, False, Columns("text", label="text"))[0].label is None
     with pytest.raises(InputError, match="--label text is the column of the texts, too"):
-        own_records(table, True, Columns("text", label="text"))
+        read_user_table(table, True, Columns("text", label="text"))
     table = read_table(file("text\tlabel\na\tb\n"))
     with pytest.raises(
         InputError, match=r"no column text='text'.*separated by tabs: name it \.tsv, or of st"
@@ -235,10 +235,10 @@ def test_parquet(tmp_path):
     parquet.write_table(pyarrow.table(columns), path)
     table = read_table(path)
     assert cells(table) == [(1, ["a", 1, day, ["x"]]), (2, ["b\n", None, None, []])]
-    records = own_records(path, True, Columns("text", label="n"))
+    records = read_user_table(path, True, Columns("text", label="n"))
     assert [(record.text, record.label) for record in records] == [("a", "1"), ("b\n", None)]
     again = tmp_path / "b.parquet"
-    again.write_bytes(table_text(table.extended({"score": [0.5, 0.25]}), ".parquet"))
+    again.write_bytes(table_text(table.add_columns({"score": [0.5, 0.25]}), ".parquet"))
     found = parquet.read_table(again)
     assert found.drop_columns("score").equals(parquet.read_table(path))
     assert found["score"].to_pylist() == [0.5, 0.25]
@@ -255,7 +255,7 @@ def test_parquet_keeps_what_pandas_wrote(tmp_path):
         index=pandas.Index([7, 9], name="key"),
     )
     frame.to_parquet(tmp_path / "a.parquet")
-    table = read_table(tmp_path / "a.parquet").extended({"prediction": ["x", "y"]})
+    table = read_table(tmp_path / "a.parquet").add_columns({"prediction": ["x", "y"]})
     (tmp_path / "b.parquet").write_bytes(table_text(table, ".parquet"))
     found = pandas.read_parquet(tmp_path / "b.parquet")
     pandas.testing.assert_frame_equal(found[list(frame)], frame)
@@ -379,21 +379,21 @@ def test_labels_of_any_type_are_spelled_alike(file, tmp_path):
         if isinstance(value, str | int | float):
             sources.append(file(json.dumps({"text": "a", "label": value}), "a.jsonl"))
             lists += [sources[-1], file(json.dumps({"text": "a", "label": [value]}), "list.jsonl")]
-        assert [label_of(own_records(source, True, columns)[0]) for source in sources] == [expected] * len(
-            sources
-        )
-        found = [label_set(own_records(source, True, columns, has_lists=True)[0]) for source in lists]
+        assert [label_of(read_user_table(source, True, columns)[0]) for source in sources] == [
+            expected
+        ] * len(sources)
+        found = [label_set(read_user_table(source, True, columns, has_lists=True)[0]) for source in lists]
         assert found == [(expected,)] * len(lists)
 
 
 def test_labels_in_lists(file):
     lines = [{"text": "a", "label": label} for label in (["R|D", 3, True, "3.0"], ["x", ""], [], "a|b", None)]
     source = file("\n".join(map(json.dumps, lines)), "a.jsonl")
-    records = own_records(source, True, Columns("text", label="label"), has_lists=True)
+    records = read_user_table(source, True, Columns("text", label="label"), has_lists=True)
     assert list(map(label_set, records)) == [("R|D", "3", "true"), ("x",), (), ("a", "b"), ()]
     # Written as CSV they are read again.
     source.with_suffix(".csv").write_text(table_text(read_table(source), ".csv"))
-    again = own_records(source.with_suffix(".csv"), True, Columns("text", label="label"), has_lists=True)
+    again = read_user_table(source.with_suffix(".csv"), True, Columns("text", label="label"), has_lists=True)
     assert list(map(label_set, again)) == list(map(label_set, records))
 
 

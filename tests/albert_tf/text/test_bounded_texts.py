@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sentencepiece import SentencePieceTrainer
 
 from albert_tf.text import bounded_texts, sentencepiece, text_tokenizer
-from albert_tf.text.bounded_texts import Gaps, keep_ends, squeeze_runs, squeezed_classes
+from albert_tf.text.bounded_texts import Gaps, keep_ends, make_squeeze_patterns, squeeze_runs
 from albert_tf.text.tokenizer import TokenizerConfig, open_tokenizer
 from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.modules import Preprocessor
@@ -158,7 +158,7 @@ def test_what_is_looked_at_grows_with_the_text_only_where_it_vanishes(unit):
 
     def squeeze(text):
         seen.append(int(tf.reduce_sum(tf.strings.length(text))))
-        for pattern, replacement in squeezed_classes(r"\x00", " "):
+        for pattern, replacement in make_squeeze_patterns(r"\x00", " "):
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
 
@@ -205,11 +205,11 @@ def test_long_runs_of_unknown_characters_change_no_token_and_no_place(tokenizers
     text = tf.constant(found)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounded_texts, "LEAST_BYTES", 50)
-        patch.setattr(bounded_texts, "_RUN", 8)
+        patch.setattr(bounded_texts, "_RUN_MARGIN", 8)
         tokens, *places = (of.to_list() for of in tokenizers[kind].tokenize_with_offsets(text))
         assert (
             tokenizers[kind](text).to_list()
-            == tokenizers[kind]._sentencepiece.tokenize(tokenizers[kind]._normalized(text)).to_list()
+            == tokenizers[kind]._sentencepiece.tokenize(tokenizers[kind]._normalize(text)).to_list()
         )
     assert [tokens, *places] == exact(kind, text)
 
@@ -221,7 +221,7 @@ def test_the_middle_of_a_run_is_left_out(tokenizers):
     assert [len(text) for text in squeezed.numpy()] == [4 + 1024 + 1 + 4, 3, 3 * 1024 + 1, 20_000]
     np.testing.assert_array_equal(gaps.removed, [0, 20_000 - 1025, 20_000 - 1025 + 30_000 - 3073])
     np.testing.assert_array_equal(
-        gaps.source(tf.constant([0, 0, 2, 3]), tf.constant([3, 1030, 3073, 9], tf.int64)),
+        gaps.original_positions(tf.constant([0, 0, 2, 3]), tf.constant([3, 1030, 3073, 9], tf.int64)),
         [3, 20_005, 30_000, 9],
     )
 

@@ -10,9 +10,9 @@ from albert_tf.text import lines as lines_module
 from albert_tf.text.lines import (
     MAX_SENTENCE_BYTES,
     PART_BYTES,
-    bounded_lines,
     is_blank,
     split_lines,
+    split_long_lines,
     strip_lines,
     text_lines,
 )
@@ -33,8 +33,8 @@ def cut(text, longest, size):
 
 
 def bounded(lines):
-    eager = bounded_lines(tf.constant(lines, tf.string)).numpy().tolist()
-    in_pipeline = tf.data.Dataset.from_tensors(lines).map(bounded_lines).get_single_element()
+    eager = split_long_lines(tf.constant(lines, tf.string)).numpy().tolist()
+    in_pipeline = tf.data.Dataset.from_tensors(lines).map(split_long_lines).get_single_element()
     assert in_pipeline.numpy().tolist() == eager
     return eager
 
@@ -48,7 +48,7 @@ def test_parts_are_those_of_a_plain_search(lines, size, more):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines_module, "MAX_SENTENCE_BYTES", size + more)
         patch.setattr(lines_module, "PART_BYTES", size)
-        found = bounded_lines.python_function(tf.constant(lines)).numpy().tolist()
+        found = split_long_lines.python_function(tf.constant(lines)).numpy().tolist()
         assert found == [part for line in lines for part in cut(line, size + more, size)]
 
 

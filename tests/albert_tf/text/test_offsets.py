@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.text.offsets import ATTACHED, edges, normalize_with_offsets, rows_of, split_units
+from albert_tf.text.offsets import ATTACHED, normalize_with_offsets, row_edges, rows_of, split_units
 from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary, normalize
 from tests.fuzz import IGNORABLE, fuzzed_texts
 
@@ -58,7 +58,8 @@ def test_units_are_characters_with_what_may_change_them():
     assert units.rows.numpy().tolist() == [r for r, row in enumerate(expected) for _ in range(len(row) + 1)]
     starts = [len(b"".join(row[:n])) for row in expected for n in range(len(row) + 1)]
     assert units.starts.numpy().tolist() == starts
-    assert [unit for unit, end in zip(flat, edges(units.rows)[1], strict=True) if end] == [b"\n"] * len(texts)
+    _, is_last = row_edges(units.rows)
+    assert [unit for unit, last in zip(flat, is_last, strict=True) if last] == [b"\n"] * len(texts)
 
 
 @pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, True), (True, False), (False, True)])

@@ -8,7 +8,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.filesystem import list_entries
 from albert_tf.runs.run_directory import RunDirectory
-from albert_tf.text.files import input_files, matched_paths
+from albert_tf.text.files import expand_globs, input_files
 from albert_tf.text.sentencepiece import SentencePieceVocabulary, starts_word
 from albert_tf.text.text_tokenizer import as_list, text_tensor
 from albert_tf.text.tokenizer_config import read_vocabulary
@@ -152,18 +152,18 @@ def test_a_loop_of_links_is_there_and_cannot_be_read(folder):
     loop = folder / "loop"
     loop.symlink_to("loop")
     (folder / "lost").symlink_to("nowhere")
-    readers = (matched_paths, lambda path: RunDirectory(path).task, read_vocabulary)
+    readers = (expand_globs, lambda path: RunDirectory(path).task, read_vocabulary)
     for read in (*readers, lambda path: list_entries(str(path))):
         with pytest.raises(OSError, match="cannot be read") as error:
             read(loop)
         assert error.value.errno == errno.ELOOP
         assert str(error.value.filename).startswith(str(loop))
     with pytest.raises(FileNotFoundError, match="lost"):
-        matched_paths("lost")
+        expand_globs("lost")
 
 
 def test_folders_are_matched_and_are_no_files(folder):
     (folder / "part-1").mkdir()
-    assert matched_paths(["part-*", "a.txt"]) == ["part-1", "a.txt"]
+    assert expand_globs(["part-*", "a.txt"]) == ["part-1", "a.txt"]
     with pytest.raises(IsADirectoryError, match="part-1 is a folder"):
         input_files("part-*")

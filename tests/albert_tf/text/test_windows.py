@@ -5,7 +5,7 @@ import hypothesis.strategies as st
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.text.packing import SPACES, sliding_windows, word_windows, words_of
+from albert_tf.text.packing import SPACES, sliding_windows, split_words, word_windows
 
 
 def by_hand(length, budget, stride):
@@ -87,8 +87,8 @@ def listed(words):
 
 
 def test_words_are_those_of_python():
-    assert listed(words_of(tf.constant(TEXTS))) == [split_by_hand(text) for text in TEXTS]
-    (row,) = zip(*(ragged.to_list() for ragged in words_of(tf.constant([b"a\xff b\xc3"]))), strict=True)
+    assert listed(split_words(tf.constant(TEXTS))) == [split_by_hand(text) for text in TEXTS]
+    (row,) = zip(*(ragged.to_list() for ragged in split_words(tf.constant([b"a\xff b\xc3"]))), strict=True)
     assert row == ([b"a\xff", b"b\xc3"], [0, 3], [2, 5])  # what is not UTF-8 belongs to words
 
 
@@ -134,14 +134,14 @@ MARKED = [
 
 
 def test_punctuation_splits_as_in_bert():
-    assert listed(words_of(tf.constant(MARKED), "punctuation")) == [
+    assert listed(split_words(tf.constant(MARKED), "punctuation")) == [
         split_punctuation_by_hand(text) for text in MARKED
     ]
-    assert listed(words_of(tf.constant(MARKED))) == [split_by_hand(text) for text in MARKED]
+    assert listed(split_words(tf.constant(MARKED))) == [split_by_hand(text) for text in MARKED]
     # Of all characters; what one of both Unicode versions lacks is not compared.
     known = [chr(code) for code in range(0x20000) if unicodedata.category(chr(code))[0] not in "CZ"]
     (found,) = listed(
-        words_of(tf.constant(["".join(f"a{character}b " for character in known)]), "punctuation")
+        split_words(tf.constant(["".join(f"a{character}b " for character in known)]), "punctuation")
     )
     marks = {word for word, _, _ in found if len(word) == 1} - {"a", "b"}
     assert marks == {character for character in known if is_punctuation(character)}
@@ -150,7 +150,7 @@ def test_punctuation_splits_as_in_bert():
 @hypothesis.settings(max_examples=40, deadline=None)
 @hypothesis.given(st.lists(st.text(alphabet=st.sampled_from("ab .,/“”'é\u00a0\n\u200b漢。🐝_$"))))
 def test_punctuation_of_any_texts(texts):
-    found = words_of(tf.constant(texts, tf.string), "punctuation")
+    found = split_words(tf.constant(texts, tf.string), "punctuation")
     assert listed(found) == [split_punctuation_by_hand(text) for text in texts]
 
 
@@ -160,7 +160,7 @@ def test_spaces_are_those_of_python():
 
 def test_in_graph_of_any_size_and_without_asserts():
     texts = [tf.TensorSpec([None], tf.string)]
-    words = tf.function(lambda text: words_of(text, "punctuation"), input_signature=texts)
+    words = tf.function(lambda text: split_words(text, "punctuation"), input_signature=texts)
     assert listed(words(tf.constant(MARKED))) == [split_punctuation_by_hand(text) for text in MARKED]
     assert words(tf.constant([], tf.string)).text.to_list() == []
     numbers = tf.TensorSpec([None], tf.int32)
@@ -175,4 +175,4 @@ def test_in_graph_of_any_size_and_without_asserts():
 
 def test_a_long_text_takes_time_in_proportion():
     text = "word " * 50_000
-    np.testing.assert_array_equal(words_of(tf.constant([text])).starts.flat_values, np.arange(50_000) * 5)
+    np.testing.assert_array_equal(split_words(tf.constant([text])).starts.flat_values, np.arange(50_000) * 5)

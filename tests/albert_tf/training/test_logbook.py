@@ -36,8 +36,8 @@ def test_plain_lines_without_a_terminal(tmp_path, monkeypatch, caplog):
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
-    appending = filesystem.append_to
-    monkeypatch.setattr(filesystem, "append_to", lambda path: appending("/dev/full"))
+    appending = filesystem.open_to_append
+    monkeypatch.setattr(filesystem, "open_to_append", lambda path: appending("/dev/full"))
     with pytest.raises(OSError) as caught, MetricsLogger(tmp_path, 0, 10, io.StringIO()) as logbook:
         logbook.record(1, {"loss": 1.0})
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "metrics.jsonl"))
@@ -71,7 +71,7 @@ def test_interval_is_the_mean_of_its_updates():
     totals = Totals({"mlm": LossSum(6.0, 1.0, 4.0)}, gradient_norm=2.0, failed=0, input_wait=0.5)
     interval.add(totals, examples=10, seconds=1.0)
     interval.add(totals._replace(gradient_norm=3.0), examples=10, seconds=3.0)
-    assert interval.figures(seq_length=8) == {
+    assert interval.result(seq_length=8) == {
         "loss": 1.5,
         "mlm_loss": 1.5,
         "mlm_accuracy": 0.25,

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf import filesystem, process
 from albert_tf.errors import InputError, WorkFailed
-from albert_tf.io import sole_use
+from albert_tf.io import lock_folder
 from albert_tf.process import Preempted
 from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_prefix, checkpoint_steps, open_checkpoint
 from albert_tf.runs.run_directory import RunDirectory
@@ -21,7 +21,7 @@ from albert_tf.training import loop, stages, trainer
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings, is_due
 from albert_tf.training.distribution import DistributedBatches
 from albert_tf.training.loop import TrainingFailed
-from albert_tf.training.stages import seed_of
+from albert_tf.training.stages import seed_from_step
 from tests.albert_tf.commands import ends, pretraining, start
 from tests.albert_tf.pretraining.runs import CONFIG, weights
 from tests.albert_tf.training.toy import ROWS, dying_after, fit, points
@@ -29,7 +29,7 @@ from tests.albert_tf.training.toy import ROWS, dying_after, fit, points
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run of six updates in two phases without interruption."""
+    """A run of six updates in two stages without interruption."""
     return fit(tmp_path_factory.mktemp("whole") / "run", 3, 6)
 
 
@@ -70,7 +70,7 @@ def test_it_trains(whole):
 
 @pytest.mark.parametrize("step", [2, 3, 5])
 def test_a_killed_run_goes_on_as_one_that_was_not(whole, step, tmp_path):
-    """After step 2 and 3 it makes up for an evaluation; a phase begins as often as its batches."""
+    """After step 2 and 3 it makes up for an evaluation; a stage begins as often as its batches."""
     with dying_after(step):
         fit(tmp_path / "run", 3, 6)
     started = []
@@ -83,7 +83,7 @@ def test_a_killed_run_goes_on_as_one_that_was_not(whole, step, tmp_path):
     [(signal.SIGTERM, 2, "loss"), (signal.SIGHUP, 2, "loss"), (signal.SIGINT, 3, "eval_loss")],
 )
 def test_a_signal_saves_and_the_same_command_goes_on(whole, number, step, name, tmp_path, monkeypatch):
-    """Also in the evaluation that ends a phase."""
+    """Also in the evaluation that ends a stage."""
     before = signal.getsignal(number)
     expected = KeyboardInterrupt if number == signal.SIGINT else Preempted
     with monkeypatch.context() as patch, pytest.raises(expected, match=f"after step {step}"):
@@ -187,7 +187,7 @@ def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, mon
         return points(seed)
 
     with monkeypatch.context() as patch:
-        patch.setattr(stages, "keeps_iterator", lambda *_: False)
+        patch.setattr(stages, "can_save_iterator", lambda *_: False)
         run, _ = fit(tmp_path / "first", 3)
         assert checkpoint_parts(run, 3) == {"model", "optimizer", "step"}
     for name in ("alone", "stopped"):
@@ -196,7 +196,7 @@ def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, mon
     with dying_after(5):
         fit(tmp_path / "stopped", 6, batches=batches)
     assert_same(fit(tmp_path / "stopped", 6, batches=batches), alone)
-    assert seeds == [seed_of(0, 3)] * 3
+    assert seeds == [seed_from_step(0, 3)] * 3
 
 
 def damage(run, step, keep=10):
@@ -210,11 +210,11 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_it_used(whole, tmp
     shutil.copytree(whole[0], copy)
     damage(copy, 6)
 
-    def over_hosts(strategy):
+    def make_all_gather(strategy):
         there.append((copy / "checkpoints" / "ckpt-6.index").exists())
         return lambda number: [number]
 
-    monkeypatch.setattr(trainer, "over_hosts", over_hosts)
+    monkeypatch.setattr(trainer, "make_all_gather", make_all_gather)
     assert_same(fit(copy, 3, 6), whole)
     assert there[0] and "ckpt-6" in caplog.text
     assert len(list((copy / "checkpoints").glob("damaged-ckpt-6.*"))) == 2
@@ -324,7 +324,7 @@ def test_a_profile_is_written(tmp_path):
 
 
 def test_a_place_that_is_taken(whole, tmp_path):
-    with sole_use(tmp_path / whole[0]), pytest.raises(BlockingIOError):
+    with lock_folder(tmp_path / whole[0]), pytest.raises(BlockingIOError):
         fit(whole[0], 3, 6)
     (tmp_path / "thesis.txt").write_text("The only copy.")
     with pytest.raises(FileExistsError):
@@ -332,7 +332,7 @@ def test_a_place_that_is_taken(whole, tmp_path):
 
 
 def test_hosts_must_start_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "over_hosts", lambda strategy: lambda step: [step, 4.0])
+    monkeypatch.setattr(trainer, "make_all_gather", lambda strategy: lambda step: [step, 4.0])
     with pytest.raises(InputError, match="different steps"):
         fit(tmp_path / "run")
 
@@ -374,20 +374,20 @@ def test_impossible_settings_are_refused(changes):
 
 
 def test_a_batch_is_divided_without_a_rest():
-    ComputeConfig(accumulate=2).check_divides(12, replicas=3)
+    ComputeConfig(accumulate=2).check_batch_size(12, replicas=3)
     with pytest.raises(InputError, match="batch_size=12"):
-        ComputeConfig(accumulate=4).check_divides(12, replicas=2)
+        ComputeConfig(accumulate=4).check_batch_size(12, replicas=2)
 
 
 def test_calls_end_where_something_is_due():
     settings = LoopSettings(log_every=4, eval_every=6, checkpoint_every=0)
     step, ends = 0, []
     while step < 25:
-        step += settings.updates_until_next(step, 25)
+        step += settings.steps_until_next(step, 25)
         ends.append(step)
     assert ends == [4, 6, 8, 12, 16, 18, 20, 24, 25]
     profiled = LoopSettings(log_every=0, profile="3:7")
-    assert [profiled.updates_until_next(step, 25) for step in (0, 3)] == [3, 4]
+    assert [profiled.steps_until_next(step, 25) for step in (0, 3)] == [3, 4]
 
 
 def test_the_last_update_is_due_for_everything():

@@ -9,13 +9,13 @@ from albert_tf.errors import InputError
 from albert_tf.training import distribution
 from albert_tf.training.distribution import (
     Hosts,
+    can_save_iterator,
     distribute_batches,
-    hosts_of,
-    keeps_iterator,
+    get_hosts,
+    make_all_gather,
     make_strategy,
-    over_hosts,
 )
-from albert_tf.training.stages import seed_of
+from albert_tf.training.stages import seed_from_step
 from tests import devices
 
 
@@ -33,9 +33,9 @@ def test_one_device_is_the_default():
         strategy = make_strategy(name)
         assert strategy.num_replicas_in_sync == 1
         assert distribute_batches(strategy, batches, 12) == ((12, None), 1)
-        assert keeps_iterator(strategy, None)
-        assert not keeps_iterator(strategy, "grpc://localhost:1")
-        assert over_hosts(strategy)(7) == [7]
+        assert can_save_iterator(strategy, None)
+        assert not can_save_iterator(strategy, "grpc://localhost:1")
+        assert make_all_gather(strategy)(7) == [7]
 
 
 def test_mirrored_takes_all_devices():
@@ -52,9 +52,9 @@ def test_the_kind_of_device_is_that_of_the_replicas(two_replicas, monkeypatch):
 
 
 def test_the_replicas_of_a_host_share_its_batches(two_replicas):
-    assert hosts_of(two_replicas) == Hosts(1, 0)
+    assert get_hosts(two_replicas) == Hosts(1, 0)
     assert distribute_batches(two_replicas, batches, 12) == ((12, None), 2)
-    assert keeps_iterator(two_replicas, None)
+    assert can_save_iterator(two_replicas, None)
 
 
 def test_auto_takes_what_is_there(monkeypatch):
@@ -94,7 +94,7 @@ def test_mistakes_are_named(monkeypatch):
 
 
 def test_batches_after_a_restart_are_others():
-    assert seed_of(5, 0) == 5
-    seeds = {seed_of(seed, step) for seed in range(20) for step in range(0, 1000, 50)}
+    assert seed_from_step(5, 0) == 5
+    seeds = {seed_from_step(seed, step) for seed in range(20) for step in range(0, 1000, 50)}
     assert len(seeds) == 400
     assert all(0 <= seed < 2**31 for seed in seeds)

@@ -58,13 +58,13 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
 
     Args:
       path: of the run directory.
-      *ends: of the phases; 6 if there are none.
+      *ends: of the stages; 6 if there are none.
       learning_rate: of LAMB, without a warm-up.
       losses: what evaluations find, one after the other; None: what is true.
       batches: of a seed.
-      started: a list that gets the end of each phase that begins after another.
+      started: a list that gets the end of each stage that begins after another.
       lines: a list that gets what is reported.
-      **changes: of Execution and LoopSettings.
+      **changes: of ComputeConfig and LoopSettings.
     """
     of_loop = {"log_every": 1, "eval_every": 2, "checkpoint_every": 1, "keep": 10}
     of_loop |= {name: value for name, value in changes.items() if hasattr(LoopSettings, name)}
@@ -80,7 +80,7 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
             batch = {"x": tf.range(16, dtype=tf.float32) / 16}
             return {"loss": float(terms(model(batch), batch)["line"].loss)}
 
-        phases = [
+        stages = [
             TrainingStage(
                 end=end,
                 batch_size=ROWS,
@@ -93,12 +93,12 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
             )
             for number, end in enumerate(ends or (6,))
         ]
-        optimizer = create_optimizer("adamw", init_lr=learning_rate, num_train_steps=phases[-1].end)
+        optimizer = create_optimizer("adamw", init_lr=learning_rate, num_train_steps=stages[-1].end)
         training = Training(
             model=model,
             optimizer=build_optimizer(optimizer, model, execution),
             objective=LossFn(("line",), terms, weights),
-            phases=phases,
+            stages=stages,
             seed=0,
             execution=execution,
             loop=LoopSettings(**of_loop),

@@ -10,21 +10,21 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.training.distribution import distribute_batches, hosts_of, make_strategy, over_hosts
+from albert_tf.training.distribution import distribute_batches, get_hosts, make_all_gather, make_strategy
 from tests.albert_tf.training.steps import BATCH, batches, trained
 
 
 def main(output: str, updates: int) -> None:
     """Trains and writes."""
     strategy = make_strategy("multi_worker")
-    hosts = hosts_of(strategy)
+    hosts = get_hosts(strategy)
 
     def rows_of_this_host(rows: int, part: tf.distribute.InputContext) -> tf.data.Dataset:
         begin = rows * part.input_pipeline_id
         return batches().map(lambda batch: {name: x[begin : begin + rows] for name, x in batch.items()})
 
     with strategy.scope():
-        everywhere = over_hosts(strategy)(float(hosts.number))
+        everywhere = make_all_gather(strategy)(float(hosts.number))
     variables, totals = trained(
         strategy, updates, feed=distribute_batches(strategy, rows_of_this_host, BATCH)
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from albert_tf.text.sentencepiece import SentencePieceTokenizer
-from hub_export.serving_signatures import Served, serving_signatures
+from hub_export.serving_signatures import ServingModel, serving_signatures
 
 
 class Asked(NamedTuple):
@@ -31,4 +31,5 @@ def served(model, tokenizer, task):
     """The signatures of a model whose weights are large, and no bias is zero."""
     for number, variable in enumerate(model.variables):
         variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 2], stddev=0.2))
-    return Asked(model, tokenizer, serving_signatures(Served(model, tokenizer, task["seq_length"], task)))
+    served = ServingModel(model, tokenizer, task["seq_length"], task)
+    return Asked(model, tokenizer, serving_signatures(served))

@@ -6,7 +6,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuned_model import create_predict_fn
 from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
-from hub_export.serving_signatures import Served, serving_signatures
+from hub_export.serving_signatures import ServingModel, serving_signatures
 from tests.albert_tf.tasks.answers import assert_answered
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import served
@@ -41,7 +41,7 @@ def test_signatures_are_those_of_what_was_learned(classifier):
     assert [name.decode() for name in found["labels"][0]] == LABELS
     assert sorted(classifier.signatures) == ["embed", "head", "pair", "serving_default", "tokens"]
     task = {"columns": {"text": "a", "text_pair": "b", "label": "c"}}
-    signatures = serving_signatures(Served(classifier.model, classifier.tokenizer, LENGTH, task))
+    signatures = serving_signatures(ServingModel(classifier.model, classifier.tokenizer, LENGTH, task))
     assert sorted(signatures) == ["embed", "head", "pair", "serving_default", "tokens"]
     assert signatures["serving_default"] is signatures["pair"]
     assert signatures["pair"].example.keys() == {"text", "text_pair"}
@@ -49,7 +49,7 @@ def test_signatures_are_those_of_what_was_learned(classifier):
 
 def test_names_are_numbers_without_labels_and_must_be_as_many(classifier):
     def label_names(task):
-        return Served(classifier.model, classifier.tokenizer, 16, task).label_names()
+        return ServingModel(classifier.model, classifier.tokenizer, 16, task).label_names()
 
     assert label_names({}) == ["0", "1", "2"]
     assert label_names({"labels": [True, 1.5, 2]}) == ["True", "1.5", "2"]
@@ -104,7 +104,7 @@ def test_nothing_to_read(labeler):
 
 def test_settings_that_are_impossible(labeler):
     def signatures(seq_length, **task):
-        return serving_signatures(Served(labeler.model, labeler.tokenizer, seq_length, task))
+        return serving_signatures(ServingModel(labeler.model, labeler.tokenizer, seq_length, task))
 
     with pytest.raises(InputError, match=r"seq_length=64 .* 68 tokens"):
         signatures(64)

@@ -5,7 +5,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from hub_export.module_check import read_requests
-from hub_export.serving_signatures import Served, serving_signatures
+from hub_export.serving_signatures import ServingModel, serving_signatures
 from tests.hub_export.conftest import CONFIG
 
 TEXTS = ["The old clock", "", "A stone wall, and nobody had lived in it for years. Snow fell for three days."]
@@ -90,7 +90,7 @@ def test_special_pieces_are_no_answers_however_likely(piece_tokenizer):
     values = np.zeros(pieces + unused, np.float32)
     values[:5], values[-unused:], values[7] = 30, 30, 20
     bias.assign(values)
-    signatures = serving_signatures(Served(model, piece_tokenizer, 16, {}))
+    signatures = serving_signatures(ServingModel(model, piece_tokenizer, 16, {}))
     filled = signatures["fill_mask"].function(tf.constant(["the [MASK]"]))
     answers = [token.decode() for token in filled["tokens"][0, 0].numpy()]
     assert answers[0] == piece_tokenizer.vocabulary.pieces[7].replace("▁", "")

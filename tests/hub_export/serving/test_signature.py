@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.models.compiled_encoder import ROWS_AT_ONCE, in_blocks
+from albert_tf.models.compiled_encoder import ROWS_AT_ONCE, map_blocks
 from albert_tf.runs.build_model import MODELS
 from albert_tf.tasks import TASK_CLASSES
 from albert_tf.tasks.serving import without_padding
@@ -46,7 +46,7 @@ def test_blocks_are_small_and_all_rows_are_answered():
     for rows in (0, 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE - 1):
         sizes.clear()
         mask = np.arange(rows * 3, dtype=np.int32).reshape(rows, 3)
-        doubled, sums = in_blocks(double, {"input_mask": tf.constant(mask)}, (tf.int32, tf.int32))
+        doubled, sums = map_blocks(double, {"input_mask": tf.constant(mask)}, (tf.int32, tf.int32))
         np.testing.assert_array_equal(doubled, 2 * mask)
         np.testing.assert_array_equal(sums, mask.sum(axis=1))
         assert max(sizes) <= ROWS_AT_ONCE

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.tasks.tagging import word_tokens
-from hub_export.serving_signatures import Served, serving_signatures
+from hub_export.serving_signatures import ServingModel, serving_signatures
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import served
 from tests.tiny import DOCUMENTS
@@ -50,7 +50,7 @@ def test_texts_without_words(tagger):
 @pytest.fixture(scope="module")
 def punctuation_tagger(tagger):
     task = {"labels": TAGS, "seq_length": LENGTH, "words": "punctuation"}
-    signatures = serving_signatures(Served(tagger.model, tagger.tokenizer, LENGTH, task))
+    signatures = serving_signatures(ServingModel(tagger.model, tagger.tokenizer, LENGTH, task))
     return tagger._replace(signatures=signatures)
 
 

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from albert_tf.process import quiet_start
+from albert_tf.signals import quiet_start
 
 with quiet_start():
     import tensorflow as tf

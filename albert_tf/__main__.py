@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from albert_tf.cli import COMMANDS, run
-from albert_tf.process import raise_on_termination
 from albert_tf.program import RESUME, TERMINATED
+from albert_tf.signals import raise_on_termination
 
 
 def main() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from albert_tf.constants import EXPORT_RUNTIMES, PRECISIONS
 from albert_tf.errors import InputError
 from albert_tf.io import check_exists, check_place
-from albert_tf.process import quiet_start, raise_on_termination
 from albert_tf.program import TERMINATED, OneLineParser, run_program
+from albert_tf.signals import quiet_start, raise_on_termination
 
 PROGRAM_DESCRIPTION = (
     "Writes OUTPUT/preprocessor and OUTPUT/encoder, modules for hub.KerasLayer, OUTPUT/serving/VERSION, "

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from albert_tf.errors import InputError
-from albert_tf.process import quiet_start, raise_on_termination
 from albert_tf.program import TERMINATED, OneLineParser, run_program
+from albert_tf.signals import quiet_start, raise_on_termination
 
 
 def check_main(arguments: Sequence[str] | None = None) -> None:

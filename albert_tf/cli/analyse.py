@@ -12,7 +12,7 @@ from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.errors import InputError, check_range
 from albert_tf.io import check_new_local_folder
-from albert_tf.process import quiet_start
+from albert_tf.signals import quiet_start
 
 if TYPE_CHECKING:
     import numpy as np

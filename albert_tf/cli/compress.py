@@ -6,7 +6,7 @@ import argparse
 
 from albert_tf.cli import flags as shared
 from albert_tf.config import published_format
-from albert_tf.process import quiet_start
+from albert_tf.signals import quiet_start
 
 SUMMARY = "the run of a BERT or RoBERTa to the beginnings of an ALBERT"
 

@@ -7,7 +7,7 @@ import argparse
 from albert_tf.cli import flags as shared
 from albert_tf.config import published_format
 from albert_tf.constants import READ_FORMATS, WRITTEN_FORMATS
-from albert_tf.process import quiet_start
+from albert_tf.signals import quiet_start
 
 SUMMARY = "checkpoints of other implementations to run directories, and back"
 

@@ -14,8 +14,8 @@ from albert_tf.finetuning.finetuning_recipes import (
     SoftLabels,
     SoftTargets,
 )
-from albert_tf.process import quiet_start
 from albert_tf.recipes import PRETRAINING_RECIPES, PretrainingRecipe, QuestionSettings
+from albert_tf.signals import quiet_start
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from albert_tf.training.compute_settings import LoopSettings
 

@@ -7,8 +7,8 @@ import argparse
 from albert_tf.cli import flags as shared
 from albert_tf.errors import InputError
 from albert_tf.io import dump_json
-from albert_tf.process import quiet_start
 from albert_tf.recipes import ExampleSettings
+from albert_tf.signals import quiet_start
 
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 

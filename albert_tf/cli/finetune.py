@@ -12,8 +12,8 @@ from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.constants import WORDS
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, EvaluationSettings, FinetuningRecipe
-from albert_tf.process import quiet_start
 from albert_tf.recipes import QuestionSettings
+from albert_tf.signals import quiet_start
 from albert_tf.training.compute_settings import LoopSettings
 
 # Texts for --help about the defaults of hyper-parameters that differ from task to task.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from albert_tf.cli import flags as shared
 from albert_tf.errors import check_range
 from albert_tf.io import dump_json
-from albert_tf.process import quiet_start
 from albert_tf.recipes import DEFAULT_RECIPE, PRETRAINING_RECIPES, PretrainingRecipe
+from albert_tf.signals import quiet_start
 from albert_tf.training.compute_settings import ComputeConfig
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from absl import logging
 from albert_tf.cli import flags as shared
 from albert_tf.constants import PRECISIONS
 from albert_tf.errors import InputError
-from albert_tf.process import quiet_start
+from albert_tf.signals import quiet_start
 
 SUMMARY = "predictions of a fine-tuned run"
 

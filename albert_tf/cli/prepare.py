@@ -6,9 +6,9 @@ import argparse
 import logging
 
 from albert_tf.cli import flags as shared
-from albert_tf.process import quiet_start
 from albert_tf.program import OneLineParser
 from albert_tf.recipes import PreparationSettings
+from albert_tf.signals import quiet_start
 from albert_tf.text.tokenizer_config import read_vocabulary
 
 SUMMARY = "text to tokenised documents, on Apache Beam"

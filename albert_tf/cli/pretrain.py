@@ -12,8 +12,8 @@ from absl import logging
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.process import quiet_start
 from albert_tf.recipes import DEFAULT_RECIPE, PRETRAINING_RECIPES, PretrainingRecipe, read_stages
+from albert_tf.signals import quiet_start
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS, read_vocabulary, resolve_settings
 from albert_tf.training.compute_settings import LoopSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from albert_tf.cli import flags as shared
-from albert_tf.process import quiet_start
+from albert_tf.signals import quiet_start
 from albert_tf.text.tokenizer_config import SENTENCEPIECE, VOCABULARY_FILES
 
 SUMMARY = "train a vocabulary"

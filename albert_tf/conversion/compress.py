@@ -14,8 +14,8 @@ from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.io import PathLike, check_new_local_folder
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.load_save import check_finite, save
+from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.run_directory import RunDirectory, open_run
-from albert_tf.runs.variable_names import variable_names
 from albert_tf.runs.warm_start import block_origins, block_scope
 
 # Ways to initialise a group's block from the values of its layers, [layers, ...].

@@ -27,7 +27,7 @@ from albert_tf.errors import InputError
 from albert_tf.io import write_local_json
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.checkpoints import CheckpointTensors, open_checkpoint
-from albert_tf.runs.variable_names import GOOGLE_SCOPE, head_names, variable_names
+from albert_tf.runs.name_mapping import GOOGLE_SCOPE, head_names, variable_names
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
 
 # Names of the files of published checkpoints.

@@ -36,8 +36,8 @@ from albert_tf.errors import InputError, check_choice, check_range, check_type, 
 from albert_tf.io import dump_json, read_local_json, write_local_json
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.checkpoints import CheckpointTensors
+from albert_tf.runs.name_mapping import HUGGING_FACE_SCOPE, head_names, variable_names
 from albert_tf.runs.schemas import check_task
-from albert_tf.runs.variable_names import HUGGING_FACE_SCOPE, head_names, variable_names
 from albert_tf.text.text_tokenizer import SpecialIds
 from albert_tf.text.tokenizer_config import SENTENCEPIECE
 

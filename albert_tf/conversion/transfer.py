@@ -17,7 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import build_model, check_vocabulary
 from albert_tf.runs.checkpoints import CheckpointTensors
-from albert_tf.runs.variable_names import VariableMap, head_names
+from albert_tf.runs.name_mapping import VariableMap, head_names
 
 # File names of vocabularies beside published checkpoints; for byte-level BPE, the first of its two files.
 VOCABULARIES = ("30k-clean.model", "spiece.model", "vocab.txt", "vocab.json")

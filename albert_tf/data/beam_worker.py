@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from albert_tf.process import quiet_start
+from albert_tf.signals import quiet_start
 
 
 def import_tasks() -> None:

@@ -37,7 +37,7 @@ from albert_tf.recipes import ExampleSettings
 from albert_tf.text.packing import mask_and_type_ids, pack_spans, segment_numbers
 from albert_tf.text.tokenizer import Vocabulary
 
-MAX_SENTENCE_TOKENS = 32  # a line of more tokens is a paragraph
+PARAGRAPH_TOKENS = 32  # a line of more tokens is a paragraph
 
 
 def sentence_pairs(
@@ -83,14 +83,14 @@ def split_long(
 ) -> Documents:
     """Splits paragraphs into sentences, and sentences into parts of at most max_tokens.
 
-    A line of more than MAX_SENTENCE_TOKENS is a paragraph. One of its sentences ends where a token that
+    A line of more than PARAGRAPH_TOKENS is a paragraph. One of its sentences ends where a token that
     `ends_sentence` is followed by a token that `starts_word`; both are bool [V].
     """
     tokens, borders = documents.tokens, documents.borders  # [T], [N + 1]
     marks = tf.cast(tf.where(tf.gather(ends_sentence, tokens))[:, 0], tf.int32) + 1  # [M], after the mark
     line = tf.searchsorted(borders, marks) - 1  # [M]
     following = tf.gather(tokens, tf.minimum(marks, tf.size(tokens) - 1))
-    is_paragraph = tf.gather(documents.sentence_lengths, line) > MAX_SENTENCE_TOKENS
+    is_paragraph = tf.gather(documents.sentence_lengths, line) > PARAGRAPH_TOKENS
     is_end = is_paragraph & (marks < tf.gather(borders, line + 1)) & tf.gather(starts_word, following)
     ends = tf.sort(tf.concat([borders[1:], tf.boolean_mask(marks, is_end)], axis=0))
 
@@ -259,10 +259,10 @@ class ExampleBuilder:
             )
         spans = documents.tokens, segments.starts, segments.lengths
         word_ids = pack_spans(*spans, settings.seq_length, frame)[WORD_IDS]
-        numbers = segment_numbers(segments.lengths, settings.seq_length, frame)
+        segment_of = segment_numbers(segments.lengths, settings.seq_length, frame)
         if settings.input_format == FULL_SENTENCES:
-            numbers = document_numbers(word_ids, numbers, self._separator)
-        masked = mask_tokens(word_ids, numbers, mask_seed, self.vocabulary, settings)
+            segment_of = document_numbers(word_ids, segment_of, self._separator)
+        masked = mask_tokens(word_ids, segment_of, mask_seed, self.vocabulary, settings)
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
         rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
         return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._column_counts)])

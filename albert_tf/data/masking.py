@@ -1,4 +1,4 @@
-"""n-gram masks by random tiling: no overlaps, no loops over tokens, exact span lengths.
+"""n-gram masks by random tiling: no overlaps, no loops over tokens, spans of exact probabilities.
 
 Spans of independent lengths tile the words of each segment from left to right. Whole spans are masked in a
 random order until the budget is spent.
@@ -17,7 +17,7 @@ from albert_tf.text.tokenizer import Vocabulary
 # Shares of the selected tokens that become [MASK] and that stay unchanged. The others become random tokens.
 _MASK_SHARE, _UNCHANGED_SHARE = 0.8, 0.1
 
-_DRAWS = 96  # spans drawn at a time; a budget of 77 tokens takes fewer
+_DRAWS = 96  # spans drawn at a time; the budget of 512 tokens, 77, is mostly used up by fewer
 _STRIP = 32
 _TRIANGLE = np.triu(np.ones([_STRIP, _STRIP], np.float32))
 
@@ -59,14 +59,15 @@ def word_numbers(
       starts_word: `Vocabulary.starts_word`, bool [V].
       whole_word: False makes each token a word.
     Returns:
-      The word of each token, int32 [B, S], meaningless outside the segments; and the counts, int32 [B].
+      The word of each token, int32 [B, S], meaningless outside the segments; and the number of words in
+      the first segment, int32 [B].
     """
     inside = segments > 0
     before = tf.pad(segments, [[0, 0], [1, 0]])[:, :-1]
     starts = inside & ((segments != before) | tf.gather(starts_word, word_ids)) if whole_word else inside
     starts = tf.cast(starts, tf.int32)
-    first_segment = tf.reduce_sum(tf.where(segments == 1, starts, 0), axis=1)  # [B]
-    return running_sums(starts) - 1, first_segment
+    words_before = tf.reduce_sum(tf.where(segments == 1, starts, 0), axis=1)  # [B]
+    return running_sums(starts) - 1, words_before
 
 
 def ngram_spans(
@@ -83,8 +84,8 @@ def ngram_spans(
     cumulative = np.cumsum(ngram_length_probabilities(max_ngram))[:-1]
     uniform = tf.random.stateless_uniform([rows, columns + max_ngram], seed)
     lengths = tf.ones_like(uniform, tf.int32)
-    for longer in cumulative:
-        lengths += tf.cast(uniform >= longer, tf.int32)
+    for bound in cumulative:
+        lengths += tf.cast(uniform >= bound, tf.int32)
     ends = running_sums(lengths)  # [B, S + max_ngram], in words
     # The second segment starts with a new span: its words count on from the end of the first segment's spans.
     words_before = words_before[:, tf.newaxis]  # [B, 1]

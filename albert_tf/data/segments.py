@@ -72,7 +72,7 @@ def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
 def chunks(
     documents: Documents, max_tokens: int, short_seq_prob: float, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The first sentence of each chunk, and the sentence after its last one, int32 [C] each."""
+    """The first sentence of each chunk, and the sentence after the chunk, int32 [C] each."""
     targets = target_lengths(tf.size(documents.sentence_lengths), max_tokens, short_seq_prob, seed)
     ends = chunk_ends(documents, targets)
     first = chunk_starts(documents, ends)
@@ -98,8 +98,8 @@ def segment_pairs(
     Source: Lan et al. 2020, §3.1 and §4.1; google-research/albert, create_pretraining_data.py.
     """
     target_seed, divide_seed, swap_seed, trim_seed = tf.unstack(tf.random.split(seed, 4))
-    first, last = chunks(documents, max_tokens, short_seq_prob, target_seed)  # [C] each
-    begin, middle, end = _divide(documents, first, last, starts_word, divide_seed)
+    first, after = chunks(documents, max_tokens, short_seq_prob, target_seed)  # [C] each
+    begin, middle, end = _divide(documents, first, after, starts_word, divide_seed)
     swapped = tf.random.stateless_uniform(tf.shape(first), swap_seed) < 0.5
     starts = (tf.where(swapped, middle, begin), tf.where(swapped, begin, middle))
     lengths = (
@@ -206,23 +206,23 @@ def trim_starts(
 
 
 def _divide(
-    documents: Documents, first: tf.Tensor, last: tf.Tensor, starts_word: tf.Tensor, seed: tf.Tensor
+    documents: Documents, first: tf.Tensor, after: tf.Tensor, starts_word: tf.Tensor, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Begin, middle and end of chunks, in tokens. If a chunk cannot be divided, its middle is its begin.
 
-    `first` is the first sentence of each chunk, `last` the sentence after its last one, int32 [C].
+    `first` is the first sentence of each chunk, `after` the sentence after the chunk, int32 [C].
     """
     sentence_seed, word_seed = tf.unstack(tf.random.split(seed))
     borders = documents.borders  # [N + 1], in tokens
-    begin, end = tf.gather(borders, first), tf.gather(borders, last)
-    at_sentence = tf.gather(borders, first + 1 + _uniform_below(last - first - 1, sentence_seed))
+    begin, end = tf.gather(borders, first), tf.gather(borders, after)
+    at_sentence = tf.gather(borders, first + 1 + _uniform_below(after - first - 1, sentence_seed))
     # words[t] is the number of words that start at token t or before.
     words = tf.cumsum(tf.cast(tf.gather(starts_word, documents.tokens), tf.int32))  # [T]
     before = tf.gather(words, begin)
     choices = tf.gather(words, end - 1) - before
     at_word = tf.searchsorted(words, before + 1 + _uniform_below(choices, word_seed))
     at_word = tf.where(choices > 0, at_word, begin)
-    return begin, tf.where(last - first > 1, at_sentence, at_word), end
+    return begin, tf.where(after - first > 1, at_sentence, at_word), end
 
 
 def _uniform_below(bounds: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

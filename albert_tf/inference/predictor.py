@@ -36,8 +36,8 @@ from albert_tf.training.distribution import uses_xla
 class Predictor(NamedTuple):
     """A model with a kind of task, which says how to call it."""
 
-    kind: Task
-    # From the name of a signature, its inputs, and top_k to its outputs.
+    kind: Task  # the kind of task, with the settings of the model
+    # From the name of a signature, its inputs, and top_k to its outputs. Models in memory ignore the name.
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
     max_top_k: int | None = None  # largest top_k of a mask's fillings, or answers; None: no limit
     has_exits: bool = False  # True if texts can leave early

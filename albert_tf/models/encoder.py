@@ -108,8 +108,8 @@ class AlbertEncoder(NetworkModel):
         if config.has_projection:
             self.projection = DenseLayer("encoder/embedding_hidden_mapping_in", embedding, width, config)
         attention, ffn = map(dict.fromkeys, zip(*sharing_plan(config), strict=True))
-        self.attention_blocks = {path.key(): AttentionBlock(path.scope(), config) for path in attention}
-        self.feed_forward_blocks = {path.key(): FeedForwardBlock(path.scope(), config) for path in ffn}
+        self.attention_blocks = {block.key(): AttentionBlock(block.scope(), config) for block in attention}
+        self.feed_forward_blocks = {block.key(): FeedForwardBlock(block.scope(), config) for block in ffn}
         self.pooler = None if config.pooler == "none" else DenseLayer("pooler/dense", width, width, config)
 
     def call(

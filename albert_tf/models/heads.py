@@ -11,6 +11,9 @@ from albert_tf.constants import MLM_POSITIONS
 from albert_tf.errors import InputError
 from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Layer, LayerNorm, kernel_initializer
 
+# The logit of what is impossible, such as a position where no answer may be. It needs float32.
+IMPOSSIBLE = -1e30
+
 
 class MaskedLanguageModel(Layer):
     """Turns masked positions into logits over the vocabulary. Its kernel is the word embeddings.

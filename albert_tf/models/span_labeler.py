@@ -10,9 +10,8 @@ import tf_keras as keras
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
 from albert_tf.errors import InputError, check_type
-from albert_tf.models.answer_spans import IMPOSSIBLE, context_tokens
 from albert_tf.models.encoder import ModelInputs, Outputs, encoder_inputs
-from albert_tf.models.heads import OutputLayer
+from albert_tf.models.heads import IMPOSSIBLE, OutputLayer
 from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, Seed, dropout, kernel_initializer
 from albert_tf.models.task_models import TaskModel, check_positive
 
@@ -188,3 +187,11 @@ class AlbertSpanLabeler(TaskModel):
         starts = inputs.get(START_POSITIONS)
         starts = None if starts is None else tf.convert_to_tensor(starts)
         return self.span(outputs["sequence_output"], allowed, starts, seed=seed)
+
+
+def context_tokens(mask: tf.Tensor, type_ids: tf.Tensor) -> tf.Tensor:
+    """True for tokens of the second segment, except for [SEP] at the end of the row: bool [B, S]."""
+    is_token = mask > 0
+    positions = tf.range(tf.shape(mask)[1])  # [S]
+    last = tf.reduce_max(tf.where(is_token, positions, -1), axis=1, keepdims=True)  # [B, 1]
+    return is_token & (type_ids > 0) & (positions < last)

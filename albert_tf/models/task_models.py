@@ -20,10 +20,9 @@ from albert_tf.constants import (
     TOKEN_PLACES,
 )
 from albert_tf.errors import InputError, check_choice, check_range, check_type
-from albert_tf.models.answer_spans import IMPOSSIBLE
 from albert_tf.models.early_exit import ExitClassifiers
 from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel, Outputs
-from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
+from albert_tf.models.heads import IMPOSSIBLE, MaskedLanguageModel, OutputLayer, mean_state
 from albert_tf.models.layers import Seed, draw_seed, dropout
 
 

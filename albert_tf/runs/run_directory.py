@@ -29,8 +29,8 @@ from albert_tf.runs.checkpoints import (
     checkpoint_steps,
     model_reader,
 )
+from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.schemas import RECIPE_SCHEMA, check_task
-from albert_tf.runs.variable_names import variable_names
 from albert_tf.text.text_tokenizer import TextTokenizer
 from albert_tf.text.tokenizer import TokenizerConfig
 from albert_tf.text.tokenizer_config import (

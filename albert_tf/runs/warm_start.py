@@ -15,8 +15,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.io import PathLike
 from albert_tf.models.sharing import sharing_plan
+from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.run_directory import open_run
-from albert_tf.runs.variable_names import variable_names
 
 # Keys in which two networks may differ. All others change a variable's shape or its meaning.
 _FREE = (

@@ -101,7 +101,11 @@ def text_rows(
 
 
 class TextTask(FinetuningTask):
-    """Texts, or pairs of texts, with the logits of a classifier; a subclass says what the logits mean."""
+    """Texts, or pairs of texts, with the logits of a classifier; a subclass says what the logits mean.
+
+    Training and `predict` use `encode`, `collect_outputs` and `predictions`; servers and `pipeline` use
+    `answer` and `format_output`. Both decide by `decide`.
+    """
 
     model = "classifier"
     inputs = ("text", "text_pair")

@@ -10,7 +10,11 @@ import tensorflow as tf
 
 from albert_tf.constants import END_POSITIONS, INPUT_MASK, IS_IMPOSSIBLE, START_POSITIONS, Tensors
 from albert_tf.errors import InputError
-from albert_tf.models.answer_spans import (
+from albert_tf.models.compiled_encoder import map_blocks
+from albert_tf.recipes import QuestionSettings
+from albert_tf.report import Report
+from albert_tf.settings import unflatten_record
+from albert_tf.tasks.answer_spans import (
     IMPOSSIBLE,
     BestAnswers,
     Candidates,
@@ -19,10 +23,6 @@ from albert_tf.models.answer_spans import (
     has_most_context,
     possible_candidates,
 )
-from albert_tf.models.compiled_encoder import map_blocks
-from albert_tf.recipes import QuestionSettings
-from albert_tf.report import Report
-from albert_tf.settings import unflatten_record
 from albert_tf.tasks.examples import (
     QuestionRecord,
     TokenizedTexts,

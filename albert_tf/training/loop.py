@@ -14,9 +14,9 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from albert_tf.errors import WorkFailed
-from albert_tf.process import PreemptionNotice
 from albert_tf.runs.checkpoints import delete_checkpoint, write_checkpoint
 from albert_tf.runs.run_directory import RunDirectory, evaluated_steps
+from albert_tf.signals import PreemptionNotice
 from albert_tf.training.compute_settings import is_due
 from albert_tf.training.distribution import get_hosts, make_all_gather
 from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
@@ -85,9 +85,9 @@ class _Loop:
         self.run, self.training, self.stage, self.state, self.logger = run, training, stage, state, logger
         self.train_step = training.make_train_step(stage, state.batches, state.step)
         self.step = self.previous_step = state.steps_done  # now, and before the last call of train
-        self.failed = 0  # number of steps that failed one after the other
+        self.failed = 0  # number of failed steps in a row at the end
         self.metrics = MetricAccumulator(training.metrics)
-        # Earlier stages evaluated other networks or other text.
+        # Only evaluations in the last stage compare: earlier stages evaluated other networks or other text.
         self.best = training.best._replace(after=max((x.end for x in training.stages[:-1]), default=-1))
         self.is_profiling = self.is_evaluating = False
 
@@ -119,7 +119,7 @@ class _Loop:
         self.is_profiling = is_wanted
 
     def train(self) -> None:
-        """Trains until the next event is due, or for STEPS_PER_CALL steps."""
+        """Trains until the next event is due, but at most STEPS_PER_CALL (compute_settings.py) steps."""
         assert self.state.iterator is not None
         self.previous_step = self.step
         count = self.training.loop.steps_until_next(self.step, self.stage.end)

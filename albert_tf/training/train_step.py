@@ -24,7 +24,7 @@ class Totals(NamedTuple):
 
     terms: dict[str, LossSum]  # summed over the steps that did not fail
     gradient_norm: tf.Tensor  # of the last step, before clipping
-    failed: tf.Tensor  # number of steps that failed one after the other, up to the last one
+    failed: tf.Tensor  # number of failed steps in a row at the end
     input_wait: tf.Tensor  # seconds of waiting for batches, estimated from the first batch of the call
 
 
@@ -83,8 +83,8 @@ class TrainStep:
       batch_spec: `element_spec` of the dataset.
       step: int64 scalar variable, the steps done so far. Each step adds 1.
       seed: of all dropout of the run.
-      replicas_per_batch: number of replicas that divide a batch. 1: each replica gets its own batch. None:
-        all replicas.
+      replicas_per_batch: number of replicas that share one batch. 1: each replica gets its own. None: all
+        replicas.
       accumulate: number of microbatches. Their gradients are added up in float32.
       xla: True if XLA compiles forward and backward. The optimizer stays outside: a compiled
         `apply_gradients` fails under MirroredStrategy.
@@ -192,13 +192,13 @@ class TrainStep:
         replica, optimizer = tf.distribute.get_replica_context(), self.optimizer
         seed = tf.random.fold_in(seed, replica.replica_id_in_sync_group)
         rows = replica_rows(batch, replica, self.accumulate, self.replicas_per_batch)
-        weights = replica.all_reduce("SUM", self.objective.weights(rows))
+        weight_sums = replica.all_reduce("SUM", self.objective.weights(rows))
         is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # for float16
         scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
 
         def microbatch(index: int | tf.Tensor) -> tuple[Batch, Mapping[str, tf.Tensor], tf.Tensor, tf.Tensor]:
             micro_rows = {name: tensor[index] for name, tensor in rows.items()}
-            return micro_rows, weights, tf.random.fold_in(seed, index), scale
+            return micro_rows, weight_sums, tf.random.fold_in(seed, index), scale
 
         if self.accumulate == 1:
             sums = self._gradients(*microbatch(0))
@@ -214,13 +214,13 @@ class TrainStep:
         return terms, global_norm(gradients.values())
 
     def gradients(
-        self, batch: Batch, weights: Mapping[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor
+        self, batch: Batch, weight_sums: Mapping[str, tf.Tensor], seed: tf.Tensor, scale: tf.Tensor
     ) -> tuple[dict[str, LossSum], Gradients]:
         """The terms of a microbatch, and the gradients of its share of the scaled loss.
 
         Args:
           batch: the microbatch.
-          weights: sum of each term's weights over the global batch.
+          weight_sums: sum of each term's weights over the global batch.
           seed: seed of dropout, int32 [2].
           scale: factor of the loss, for float16.
         Returns:
@@ -231,7 +231,7 @@ class TrainStep:
             outputs = self.model(batch, training=True, seed=seed, **self.arguments)
             terms = objective.terms(outputs, batch)
             losses = [
-                tf.math.divide_no_nan(term.loss, weights[name]) * objective.factors.get(name, 1.0)
+                tf.math.divide_no_nan(term.loss, weight_sums[name]) * objective.factors.get(name, 1.0)
                 for name, term in terms.items()
             ]
             loss = tf.add_n(losses) * scale
@@ -264,7 +264,7 @@ def replica_rows(
       batch: tensors [rows, …]. The number of rows is static, and at most one other dimension is not.
       replica: context of the replica.
       accumulate: number of microbatches, A.
-      replicas_per_batch: number of replicas that divide the batch, R. None: all.
+      replicas_per_batch: number of replicas that share the batch, R. None: all.
     Returns:
       Tensors [A, rows / (R · A), …].
     """

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from albert_tf.process import signal_handlers
+from albert_tf.signals import signal_handlers
 
 
 def start(code, ignored=""):
     """A process that does this work of a command, once it is ready for signals."""
     head = "import signal, sys, time\nfrom albert_tf.program import report_error\n"
-    head += "from albert_tf.process import raise_on_termination, signal_handlers\nraise_on_termination(75)\n"
+    head += "from albert_tf.signals import raise_on_termination, signal_handlers\nraise_on_termination(75)\n"
     words = ["sh", "-c", f'{ignored} exec "$0" -c "$1"', sys.executable, head + code]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"

@@ -11,8 +11,8 @@ import albert_tf
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import task_of
+from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.run_directory import RunDirectory
-from albert_tf.runs.variable_names import variable_names
 from tests.albert_tf.conversion import tf1
 
 

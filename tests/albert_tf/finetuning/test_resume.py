@@ -12,8 +12,8 @@ import pytest
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetune import finetune
-from albert_tf.process import Preempted
 from albert_tf.runs.checkpoints import checkpoint_steps
+from albert_tf.signals import Preempted
 from albert_tf.tasks.columns import Columns
 from albert_tf.training import loop
 from tests.albert_tf.commands import ends

@@ -7,7 +7,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.constants import ENCODER_INPUTS
 from albert_tf.conversion.convert import convert
-from albert_tf.models.answer_spans import IMPOSSIBLE
+from albert_tf.models.heads import IMPOSSIBLE
 from albert_tf.models.span_labeler import AnswerableSpan
 from albert_tf.runs.run_directory import RunDirectory
 from tests.tiny import TINY

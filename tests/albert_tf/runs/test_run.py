@@ -13,6 +13,7 @@ from albert_tf import cli
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetune import finetune_runs
 from albert_tf.runs.build_model import task_of
+from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.run_directory import (
     Best,
     RunContents,
@@ -22,7 +23,6 @@ from albert_tf.runs.run_directory import (
     provenance_record,
     read_metrics,
 )
-from albert_tf.runs.variable_names import variable_names
 from hub_export.export import export
 from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
 from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.data.dataset import pretraining_dataset
 from albert_tf.errors import InputError, Terminated
-from albert_tf.process import signal_handlers
+from albert_tf.signals import signal_handlers
 from albert_tf.tasks.masked_words import tokens_with_masks
 from albert_tf.text import vocabulary_training
 from albert_tf.text.packing import pack

@@ -14,9 +14,9 @@ import tensorflow as tf
 from albert_tf import filesystem, process
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.io import lock_folder
-from albert_tf.process import Preempted
 from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_prefix, checkpoint_steps, open_checkpoint
 from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.signals import Preempted
 from albert_tf.training import loop, stages, trainer
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings, is_due
 from albert_tf.training.distribution import DistributedBatches

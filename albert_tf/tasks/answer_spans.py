@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# The logit of positions where no answer may be. All logits here are float32: float16 cannot hold it.
-IMPOSSIBLE = -1e30
+from albert_tf.models.heads import IMPOSSIBLE
 
 # The characters that Python's str.strip removes, as a regular expression of RE2.
 _SPACE = r"[\s\v\x{1c}-\x{1f}\x{85}\p{Z}]+"
@@ -42,14 +41,6 @@ class BestAnswers(NamedTuple):
     start_log_prob: tf.Tensor  # float64 [A]
     end_log_prob: tf.Tensor  # float64 [A]
     probability: tf.Tensor  # softmax over these answers, float64 [A]
-
-
-def context_tokens(mask: tf.Tensor, type_ids: tf.Tensor) -> tf.Tensor:
-    """True for tokens of the second segment, except for [SEP] at the end of the row: bool [B, S]."""
-    is_token = mask > 0
-    positions = tf.range(tf.shape(mask)[1])  # [S]
-    last = tf.reduce_max(tf.where(is_token, positions, -1), axis=1, keepdims=True)  # [B, 1]
-    return is_token & (type_ids > 0) & (positions < last)
 
 
 def has_most_context(in_context: tf.Tensor, first_tokens: tf.Tensor, questions: tf.Tensor) -> tf.Tensor:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models import answer_spans
+from albert_tf.models.span_labeler import context_tokens
+from albert_tf.tasks import answer_spans
 
 
 class Question(NamedTuple):
@@ -63,7 +64,7 @@ def question(context, windows, settings):
             starts[row, place] = len(context[:first].encode())
             ends[row, place] = len(context[: last + 1].encode())
         is_best[row, window["max_context"]] = True
-    in_context = answer_spans.context_tokens(mask, types).numpy()
+    in_context = context_tokens(mask, types).numpy()
     assert in_context.sum(axis=1).tolist() == [len(window["characters"]) for window, _ in windows]
     outputs = {key: np.array([output[key] for _, output in windows]) for key in windows[0][1]}
     first_tokens = np.array([window["window"] for window, _ in windows]) * settings["doc_stride"]
@@ -156,7 +157,7 @@ def test_context_tokens():
     mask = np.array([[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]])
     types = np.array([[0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 0]])
     expected = [[0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1, 0], [0] * 7]
-    np.testing.assert_array_equal(answer_spans.context_tokens(mask, types), np.array(expected) > 0)
+    np.testing.assert_array_equal(context_tokens(mask, types), np.array(expected) > 0)
 
 
 @pytest.fixture

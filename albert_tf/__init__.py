@@ -6,8 +6,8 @@ G groups. A line that changes a tensor's shape ends with the new shape.
 
 Words, the same everywhere:
 block         the attention or feed-forward half of a layer; layers share blocks
-widths        V, E, H, N and the inner width of a feed-forward block. A run has the widths of the run that its
-              weights come from (`--init_from`); its depth may differ
+widths        the sizes that weights are made for: V, E, H, N and the inner width of a feed-forward block. A
+              run has the widths of the run that its weights come from (`--init_from`); its depth may differ
 run           a training and its run directory: config, vocabulary, checkpoints, logged metrics
 step          one update of the weights, by one global batch; also the number of updates done so far
 row           one example in a tensor of several; the rows that fill up a batch have mask and weights of 0

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from albert_tf.config_formats import bert_to_albert_keys, config_fields
+from albert_tf.config_formats import BERT_DROPOUT, bert_to_albert_keys, config_fields
 from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type
 from albert_tf.io import json_text, read_local_json
 
@@ -243,12 +243,11 @@ _SIZES = {
 _ALBERT_CONFIGS = {
     name: AlbertConfig().replace(**dict(zip(_SIZE_FIELDS, row, strict=True))) for name, row in _SIZES.items()
 }
-_DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
 # BERT differs from ALBERT: no shared layers, embeddings as wide as the hidden states, dropout.
 _BERT_CONFIGS = {
     size: _ALBERT_CONFIGS[size].replace(
-        embedding_size=_ALBERT_CONFIGS[size].hidden_size, sharing="none", **_DROPOUT
+        embedding_size=_ALBERT_CONFIGS[size].hidden_size, sharing="none", **BERT_DROPOUT
     )
     for size in ("base", "large")
 }
@@ -266,7 +265,7 @@ _BERT_VOCABULARIES = {"uncased": 30522, "cased": 28996}
 PRESETS: dict[str, AlbertConfig] = {
     # Version 1 was trained with dropout, except xxlarge; version 2 without (google-research/albert, README).
     **{
-        f"albert_{size}_v1": shape if size == "xxlarge" else shape.replace(**_DROPOUT)
+        f"albert_{size}_v1": shape if size == "xxlarge" else shape.replace(**BERT_DROPOUT)
         for size, shape in _ALBERT_CONFIGS.items()
     },
     **{f"albert_{size}_v2": shape for size, shape in _ALBERT_CONFIGS.items()},

@@ -85,8 +85,10 @@ DISTILBERT_KEYS = {
     "seq_classif_dropout": "classifier_dropout_prob",
 }
 
+# The dropout rates of BERT, its relatives, and version 1 of ALBERT.
+BERT_DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+
 # Defaults of transformers' config classes by our fields, if they differ from our defaults.
-_DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 _HUGGING_FACE_DEFAULTS: dict[str, dict[str, Any]] = {
     "albert": {  # an xxlarge
         "hidden_size": 4096,
@@ -95,14 +97,14 @@ _HUGGING_FACE_DEFAULTS: dict[str, dict[str, Any]] = {
         "hidden_act": "gelu_new",
         "project_embeddings": True,  # even where E = H
     },
-    "bert": {"vocab_size": 30522, "hidden_act": "gelu", **_DROPOUT},
-    "roberta": {"vocab_size": 50265, "hidden_act": "gelu", **_DROPOUT},
+    "bert": {"vocab_size": 30522, "hidden_act": "gelu", **BERT_DROPOUT},
+    "roberta": {"vocab_size": 50265, "hidden_act": "gelu", **BERT_DROPOUT},
     "distilbert": {
         "vocab_size": 30522,
         "num_hidden_layers": 6,
         "hidden_act": "gelu",
         "classifier_dropout_prob": 0.2,
-        **_DROPOUT,
+        **BERT_DROPOUT,
     },
 }
 

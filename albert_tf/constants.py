@@ -21,7 +21,7 @@ MLM_WEIGHTS = "masked_lm_weights"  # float32 [B, P], 0 for padding
 ENCODER_INPUTS = (WORD_IDS, INPUT_MASK, TYPE_IDS)
 
 # int32 [T], ascending: the positions, counted over all rows of a batch, whose hidden states are computed.
-TOKEN_PLACES = "token_places"
+TOKEN_POSITIONS = "token_places"
 
 # Inputs of fine-tuning. A row that fills up a batch has a mask of 0.
 LABELS = "labels"  # int32 [B], or [B, S] for tagging; below 0: no label; float32 [B] for regression
@@ -30,7 +30,7 @@ END_POSITIONS = "end_positions"  # int32 [B], the last token of the answer; 0 if
 IS_IMPOSSIBLE = "is_impossible"  # int32 [B], 1 if these tokens have no answer
 WEIGHTS = "weights"  # float32 [B], the weight of each row in the loss; 1 by default
 SOFT_WEIGHTS = "soft_weights"  # float32 [B], the same in the loss against a teacher; WEIGHTS by default
-ROWS = "rows"  # int32 [B], the number of the example in its data; -1: a row that is no example
+EXAMPLE_NUMBERS = "rows"  # int32 [B], the number of the example in its data; -1: a row that is no example
 
 # The names of the labels of each sentence objective, int32 [B]: 0 in order (or the true next segment),
 # 1 swapped (or a segment of another document), -1 for a row that fills up the last batch.
@@ -76,12 +76,12 @@ PACKED_FORMATS = FULL_SENTENCES, DOC_SENTENCES = ("full_sentences", "doc_sentenc
 SEGMENT_PAIR, SENTENCE_PAIR = ("segment_pair", "sentence_pair")
 EXAMPLE_FORMATS = (SEGMENT_PAIR, SENTENCE_PAIR, *PACKED_FORMATS)
 
-# Which part of a text longer than an input is read, and how the logits of its windows are combined.
-LONG = TRUNCATE, HEAD_TAIL, WINDOWS = ("truncate", "head_tail", "windows")
+# The part that is read of a text longer than an input, and how the logits of its windows are combined.
+LONG_CHOICES = TRUNCATE, HEAD_TAIL, WINDOWS = ("truncate", "head_tail", "windows")
 WINDOW_POOLINGS = MEAN_WINDOW, MAX_WINDOW = ("mean", "max")
 
 # How a tagger splits plain text into words: at spaces, or also at punctuation marks, which are then words.
-WORDS = SPACE_WORDS, PUNCTUATION_WORDS = ("spaces", "punctuation")
+WORDS_CHOICES = SPACE_WORDS, PUNCTUATION_WORDS = ("spaces", "punctuation")
 
 # Formats of checkpoints that are converted to a run directory, and from one.
 READ_FORMATS = ("google", "huggingface", "hub")

@@ -49,7 +49,7 @@ def gfile_path(path: Any, argument: str) -> str:
 
 
 def check_no_glob(path: PathLike, argument: str) -> None:
-    """Raises InputError for a path that TensorFlow takes for a glob, so that it finds no model there."""
+    """Raises InputError for a path that TensorFlow would read as a glob: it would find no model there."""
     if _GLOB.search(os.fspath(path)):
         raise InputError(
             f"{argument}={os.fspath(path)}: TensorFlow reads no model whose path holds [ or \\: name another"

@@ -84,7 +84,7 @@ def address_of(path: str | os.PathLike[str]) -> str | None:
     return None if match is None else f"{match[1]}://{text[match.end() :]}"
 
 
-def check_place(path: Path, *, is_folder: bool) -> None:
+def check_output_path(path: Path, *, is_folder: bool) -> None:
     """Checks that a local file or folder can be written at a path, before work is done for it.
 
     Args:
@@ -137,9 +137,9 @@ def check_new_local_folder(path: Path) -> None:
 
     Raises:
       FileExistsError: a file, or a folder that is not empty, exists at the path.
-      OSError, InputError: no folder can be written there; see `check_place`.
+      OSError, InputError: no folder can be written there; see `check_output_path`.
     """
-    check_place(path, is_folder=True)
+    check_output_path(path, is_folder=True)
     path = path.absolute()  # "." has no name to derive another from
     if path.is_dir() and not all(entry.name.startswith(_temporary_prefix(path)) for entry in path.iterdir()):
         raise already_exists_error(path)

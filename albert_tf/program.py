@@ -182,7 +182,9 @@ def run_program(
     def parse(arguments: Sequence[str]) -> Command:
         parser = OneLineParser(prog=f"python -m {name}", description=description)
         add_flags(parser)
-        return Command(parser.prog, functools.partial(run, parser.parse_args(arguments)))
+        flags = parser.parse_args(arguments)
+        # A list: `run` may remove flags from the namespace.
+        return Command(parser.prog, functools.partial(run, flags), flags=list(vars(flags)))
 
     if status := run_command(parse, sys.argv[1:] if arguments is None else arguments):
         sys.exit(status)

@@ -14,7 +14,7 @@ from albert_tf.constants import (
     EXAMPLE_FORMATS,
     FULL_SENTENCES,
     INPUT_FORMATS,
-    LONG,
+    LONG_CHOICES,
     MEAN_WINDOW,
     OUTPUT_FORMATS,
     PACKED_FORMATS,
@@ -35,16 +35,16 @@ MAX_SHARDS = 99_999  # of a split: the names of shards have five digits
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A stage of a run: consecutive updates with the same settings. None means the run's value.
+    """A stage of a run: consecutive steps with the same settings. None: the run's value.
 
     Args:
-      until: share of the run's updates that are done when the stage ends; 1 for the last stage.
+      until: share of the run's steps that are done when the stage ends; 1 for the last stage.
       num_hidden_layers: number of times that the shared layers are applied.
       seq_length: tokens per example; `masked_lm_prob` of them are masked.
-      batch_size: examples per update; None: so that an update has as many tokens as in the run.
+      batch_size: examples per step; None: as many as keep the run's number of tokens per step.
 
     Raises:
-      ValueError: a value is impossible; the message names it.
+      InputError: a value is impossible; the message names it.
     """
 
     until: float = 1.0
@@ -84,15 +84,15 @@ def read_stages(path: str | os.PathLike[str]) -> tuple[Stage, ...]:
 
 
 def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
-    """The number of updates that are done when each stage of a run ends.
+    """The number of steps done at the end of each stage.
 
     Raises:
-      InputError: the shares do not ascend to 1, or there are fewer updates than stages.
+      InputError: the shares do not ascend to 1, or there are fewer steps than stages.
     """
     shares = [stage.until for stage in stages]
     if any(a >= b for a, b in itertools.pairwise(shares)) or shares[-1] != 1:
         raise InputError(f"stages end at the shares {shares} of the run: let them ascend, and the last be 1")
-    # If there are few updates, each later stage still gets one.
+    # If there are few steps, each later stage still gets one.
     ends = [min(round(share * steps), steps - later) for later, share in enumerate(reversed(shares))][::-1]
     if any(a >= b for a, b in itertools.pairwise([0, *ends])):
         raise InputError(f"of steps={steps}, stages end after {ends}: with more --steps each has an update")
@@ -138,8 +138,8 @@ class QuestionSettings:
       doc_stride: tokens from the start of a window to that of the next, capped at the size of a window.
       max_query_length: longest question, in tokens; longer questions are cut at the end.
       max_answer_length: longest answer, in tokens.
-      n_best: answers kept for each question; without answerability also the number of starts and of ends of a
-        window that are combined to answers.
+      n_best: answers kept for each question. Without answerability, also the number of starts, and of ends,
+        that are combined in a window.
 
     Source: Lan et al. 2020, A.4; google-research/albert, run_squad_v1.py.
     """
@@ -164,7 +164,7 @@ class LongTexts:
       window_pooling: how the logits of a text are computed from those of its windows: their mean or maximum.
     """
 
-    long: str = dataclasses.field(default=TRUNCATE, metadata={"choices": LONG})
+    long: str = dataclasses.field(default=TRUNCATE, metadata={"choices": LONG_CHOICES})
     doc_stride: int = QuestionSettings.doc_stride
     window_pooling: str = dataclasses.field(default=MEAN_WINDOW, metadata={"choices": WINDOW_POOLINGS})
 
@@ -251,7 +251,7 @@ class PreparationSettings:
       max_predictions: most masked tokens per example, in the format examples; none: 15 % of seq_length.
       dupe_factor: examples made from the same training text; evaluation text is used once.
     Raises:
-      ValueError: a value is impossible.
+      InputError: a value is impossible.
     """
 
     input_format: str = dataclasses.field(default="lines", metadata={"choices": INPUT_FORMATS})
@@ -280,9 +280,9 @@ class PretrainingRecipe:
     Args:
       optimizer: "lamb" or "adamw".
       learning_rate: learning rate after the warm-up.
-      batch_size: examples per update, over all devices.
-      steps: number of updates.
-      warmup_steps: updates of linear warm-up.
+      batch_size: examples per step, over all devices.
+      steps: number of steps.
+      warmup_steps: steps of linear warm-up.
       weight_decay: weight decay of all variables except for LayerNorms and biases.
       beta_1: decay rate of the gradient's running mean.
       beta_2: decay rate of the squared gradient's running mean.
@@ -290,8 +290,8 @@ class PretrainingRecipe:
       clip_norm: largest global norm of the gradients; None: no clipping.
       examples: settings of the examples.
       word_embeddings: initial word embeddings: random, or from counts of tokens that occur together.
-      stages: JSON file of a list of {"until": share of the updates, "num_hidden_layers", "seq_length",
-        "batch_size"}, whose shares ascend; none: all updates are alike.
+      stages: JSON file of a list of {"until": share of the steps, "num_hidden_layers", "seq_length",
+        "batch_size"}, whose shares ascend; none: all steps are alike.
 
     Source: Lan et al. 2020, §4.1; ε, β and the decay from google-research/albert.
     """
@@ -328,7 +328,7 @@ class PretrainingRecipe:
 
     @property
     def stage_ends(self) -> list[int]:
-        """The number of updates that are done when each stage ends."""
+        """The number of steps done at the end of each stage."""
         return stage_ends(self.all_stages, self.steps)
 
     def for_stage(self, stage: Stage) -> PretrainingRecipe:

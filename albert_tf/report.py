@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,8 +13,9 @@ _MAX_WIDTH = 32  # characters of a cell on a terminal
 
 # Ways of drawing a table.
 LINES = "lines"  # a line for each name in the first column, of the second column against the third
-POINTS = "points"  # the same as points, beside the diagonal where both are equal
-CALIBRATION = "calibration"  # the same, and the last column is the number of examples of each point
+POINTS = "points"  # points (second column, third column), and the diagonal
+# A line through the points (second, third column). The last column, a number of examples, is a point's area.
+CALIBRATION = "calibration"
 GRID = "grid"  # numbers of examples, a row for each name in the first column
 
 
@@ -29,7 +29,7 @@ class ReportTable(NamedTuple):
       rows: rows of cells, which are text, numbers or None.
       chart: LINES, POINTS, CALIBRATION or GRID; None: it is not drawn.
       is_brief: True if a terminal shows it, too.
-      mark: for LINES, the name and the position of a vertical line, a value of the second column.
+      mark: for LINES, a vertical line: its label and its position on the second column's axis.
     """
 
     name: str
@@ -61,14 +61,14 @@ class ReportTable(NamedTuple):
 class Report(NamedTuple):
     """Metrics, tables and notes of an evaluation."""
 
-    figures: Mapping[str, float]
+    metrics: Mapping[str, float]
     tables: Sequence[ReportTable] = ()
     notes: Sequence[str] = ()
 
     def text(self) -> list[str]:
         """The lines of a report on a terminal."""
-        figures = [f"{name} {format_cell(value)}" for name, value in self.figures.items()]
-        lines = ["  ".join(figures[n : n + _PER_LINE]) for n in range(0, len(figures), _PER_LINE)]
+        metrics = [f"{name} {format_cell(value)}" for name, value in self.metrics.items()]
+        lines = ["  ".join(metrics[n : n + _PER_LINE]) for n in range(0, len(metrics), _PER_LINE)]
         lines += self.notes
         for table in self.tables:
             if table.is_brief and table.rows:
@@ -76,13 +76,12 @@ class Report(NamedTuple):
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for JSON: metrics by name, `notes`, and `tables` as lists of objects; None for NaN."""
+        """The report for JSON: metrics by name, `notes`, and `tables` as lists of objects."""
         tables = {
-            table.name: [dict(zip(table.columns, map(_json_cell, row), strict=True)) for row in table.rows]
+            table.name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
             for table in self.tables
         }
-        figures = {name: _json_cell(value) for name, value in self.figures.items()}
-        return {**figures, "notes": list(self.notes), "tables": tables}
+        return {**self.metrics, "notes": list(self.notes), "tables": tables}
 
 
 def format_cell(cell: Any) -> str:
@@ -90,11 +89,6 @@ def format_cell(cell: Any) -> str:
     if cell is None:
         return ""
     return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
-
-
-def _json_cell(cell: Any) -> Any:
-    """A cell for JSON: None instead of NaN and infinity."""
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
 def _shorten_cell(text: str) -> str:

@@ -196,7 +196,7 @@ def write_report(folder: Path, title: str, report: Report) -> Path:
 
 def _page_html(title: str, report: Report, images: Mapping[str, bytes]) -> str:
     """The page: the PNG images, by the name of their table, and the rows of the tables without an image."""
-    figures = ReportTable("", "Figures", ("figure", "value"), list(report.figures.items()))
+    figures = ReportTable("", "Figures", ("figure", "value"), list(report.metrics.items()))
     first, *others = (_section_html(table, images.get(table.name)) for table in (figures, *report.tables))
     sections = [first, *(f"<p>{html.escape(note)}</p>" for note in report.notes), *others]
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'

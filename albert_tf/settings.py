@@ -22,7 +22,7 @@ def flatten_record(record: Any) -> dict[str, Any]:
 
 
 def replace_fields(record: _Record, **changes: Any) -> _Record:
-    """A copy of a dataclass with some values changed, also in the dataclasses in it.
+    """A copy of a dataclass with new values for some fields, at any depth of nesting.
 
     Args:
       record: the dataclass.

@@ -19,7 +19,7 @@ from albert_tf.program import RESUME
 
 Handler = Callable[[int, FrameType | None], Any]
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that ask a command to end
+TERMINATION_SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # signals that ask a command to end
 GRACE_SECONDS = 3.0  # after such a signal, a command that waits outside of Python is ended
 
 
@@ -37,12 +37,12 @@ def raise_on_termination(status: int) -> None:
         raise Terminated(status, signal.Signals(number).name)
 
     def end_after_grace(number: signal.Signals) -> None:
-        if number in ENDING:
+        if number in TERMINATION_SIGNALS:
             time.sleep(GRACE_SECONDS)
             if signal.getsignal(number) is end:
                 exit_now(status, f"stopped by {number.name}")
 
-    for number in ENDING:
+    for number in TERMINATION_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, end)
     watch = signal_watch(end_after_grace)
@@ -121,7 +121,8 @@ class PreemptionNotice(contextlib.ExitStack):
         self._is_waiting, self._save, self._is_over = is_waiting, save, threading.Event()
 
     def __enter__(self) -> PreemptionNotice:
-        self.enter_context(signal_handlers(dict.fromkeys((*ENDING, signal.SIGINT), self._notice)))
+        numbers = (*TERMINATION_SIGNALS, signal.SIGINT)
+        self.enter_context(signal_handlers(dict.fromkeys(numbers, self._notice)))
         self.enter_context(signal_watch(self._watch))
         self.callback(self._is_over.set)
         return self
@@ -132,7 +133,7 @@ class PreemptionNotice(contextlib.ExitStack):
     def _watch(self, number: signal.Signals) -> None:
         """Ends the process if a call waits for input too long. It runs in a thread."""
         since = time.monotonic()
-        while number in ENDING and not self._is_over.wait(0.1):
+        while number in TERMINATION_SIGNALS and not self._is_over.wait(0.1):
             if not self._is_waiting():
                 since = time.monotonic()
             elif time.monotonic() - since > GRACE_SECONDS and self._save():

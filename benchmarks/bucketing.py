@@ -50,8 +50,8 @@ def main() -> None:
         parser, data=smoke.sst2, vocabulary=smoke.vocabulary, preset=smoke.PRESET, rounds=1
     )
     records = read_glue_split(TASK, flags.data, "train")
-    kind = Classification({"labels": GLUE[TASK].labels})
-    rows = kind.encode(records, open_tokenizer(flags.vocabulary), True).rows
+    task = Classification({"labels": GLUE[TASK].labels})
+    rows = task.encode(records, open_tokenizer(flags.vocabulary), True).rows
     counts, batches = epoch(rows, flags.batch_size)
     seconds = timed(trainer(flags.preset), batches, flags.rounds)
     show(counts, seconds, flags.batch_size)
@@ -75,9 +75,9 @@ def trainer(preset: str) -> Callable[[Batch], tf.Tensor]:
     model = albert_tf.AlbertClassifier(config, num_labels=2, fused=True)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=1000, num_warmup_steps=100)
     optimizer.build(model.trainable_variables)
-    objective = Classification({"labels": GLUE[TASK].labels}).objective()
+    loss_fn = Classification({"labels": GLUE[TASK].labels}).loss_fn()
     updates = tf.Variable(0, dtype=tf.int64, trainable=False)
-    train_step = TrainStep(model, optimizer, objective, {}, step=updates, seed=0)
+    train_step = TrainStep(model, optimizer, loss_fn, {}, step=updates, seed=0)
     strategy = tf.distribute.get_strategy()
 
     @tf.function(reduce_retracing=True)

@@ -34,13 +34,13 @@ def main() -> None:
         vocab_size=VOCABULARY, num_hidden_layers=4, hidden_size=256, num_attention_heads=4,
         intermediate_size=1024,
     )  # fmt: skip
-    model, objective = albert_tf.AlbertPretrainer(config), pretraining_loss_fn("sop")
+    model, loss_fn = albert_tf.AlbertPretrainer(config), pretraining_loss_fn("sop")
     batch = {name: tf.constant(x) for name, x in random_batch(BATCH, LENGTH, VOCABULARY).items()}
 
     @tf.function(autograph=False, jit_compile=True)
     def gradients() -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
-            terms = objective.terms(model(batch, training=True, seed=tf.constant([1, 2])), batch)
+            terms = loss_fn.terms(model(batch, training=True, seed=tf.constant([1, 2])), batch)
             loss = tf.add_n([term.loss for term in terms.values()])
         found = tape.gradient(loss, model.trainable_variables)
         return [tf.convert_to_tensor(gradient) for gradient in found]

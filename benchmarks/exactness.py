@@ -75,7 +75,7 @@ def trained(
     )  # fmt: skip
     names = [f"CPU:{index}" for index in range(replicas)]
     strategy = tf.distribute.MirroredStrategy(names) if replicas > 1 else tf.distribute.get_strategy()
-    objective = pretraining_loss_fn("sop", fused=fused)
+    loss_fn = pretraining_loss_fn("sop", fused=fused)
     data = tf.data.Dataset.from_tensors(random_batch(BATCH, LENGTH, VOCABULARY)).repeat()
     with strategy.scope():
         model = albert_tf.AlbertPretrainer(config, remat=remat, fused=fused)
@@ -83,7 +83,7 @@ def trained(
         optimizer.build(model.trainable_variables)
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         options = {"step": step, "seed": 3, "accumulate": accumulate, "xla": xla}
-        train_step = TrainStep(model, optimizer, objective, data.element_spec, **options)
+        train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, **options)
         first, batches = weights(model), iter(data)
         losses = [float(train_step(batches, tf.constant(1)).terms["mlm"].loss) for _ in range(updates)]
     return first, weights(model), losses[-1]

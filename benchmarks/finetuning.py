@@ -37,7 +37,7 @@ import tf_keras as keras
 import transfer
 
 import albert_tf
-from albert_tf.constants import ENCODER_INPUTS, END_POSITIONS, LABELS, ROWS, START_POSITIONS
+from albert_tf.constants import ENCODER_INPUTS, END_POSITIONS, EXAMPLE_NUMBERS, LABELS, START_POSITIONS
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.data import PreparedRun, prepare_run
 from albert_tf.finetuning.finetune import finetune, initial_values
@@ -200,12 +200,12 @@ def begin(job: Job) -> None:
     batches = data.training_batches(recipe, ComputeConfig(), settings.seed).dataset
     train = list(batches.take(recipe.steps))
     (examples,) = data.dev.values()
-    length = data.kind.seq_length
+    length = data.task.seq_length
     dev = list(task_batches(examples.rows, length, recipe.batch_size, shuffle=False, repeat=False))
     for name, part in (("train", train), ("dev", dev)):
         arrays = {f"{n}/{key}": value for n, batch in enumerate(part) for key, value in kept(batch).items()}
         np.savez(job.folder / f"{name}.npz", **arrays)
-    terms = data.kind.objective().terms(model({x: train[0][x] for x in ENCODER_INPUTS}), train[0])
+    terms = data.task.loss_fn().terms(model({x: train[0][x] for x in ENCODER_INPUTS}), train[0])
     known = ("learning_rate", "steps", "warmup_steps", "weight_decay", "beta_1", "beta_2", "epsilon")
     begun = {
         **{name: getattr(recipe, name) for name in (*known, "clip_norm")},
@@ -218,7 +218,7 @@ def begin(job: Job) -> None:
 
 def kept(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The inputs and labels of the examples that are there."""
-    is_there = batch[ROWS].numpy() >= 0
+    is_there = batch[EXAMPLE_NUMBERS].numpy() >= 0
     names = {*ENCODER_INPUTS, LABELS, START_POSITIONS, END_POSITIONS} & batch.keys()
     return {name: batch[name].numpy()[is_there] for name in names}
 
@@ -246,13 +246,13 @@ def ours(job: Job, system: str) -> dict[str, Any]:
 def figures(job: Job, prepared: PreparedRun, model: Any) -> dict[str, float]:
     """The task's metrics of a model on its dev set, and the seconds that they take the second time."""
     data, rows = prepared.data, prepared.recipe.batch_size
-    predict = create_predict_fn(data.kind, model, rows, data.kind.has_evaluation_loss)
+    predict = create_predict_fn(data.task, model, rows, data.task.has_evaluation_loss)
     for _ in range(2):
         begun = time.perf_counter()
         found = {name: predict(examples) for name, examples in data.dev.items()}
         seconds = time.perf_counter() - begun
     predicted = {name: (data.dev[name].records, said.predictions) for name, said in found.items()}
-    metrics = {**mean_loss(found.values()), **set_metrics(data.task, data.kind, predicted)}
+    metrics = {**mean_loss(found.values()), **set_metrics(data.spec, data.task, predicted)}
     return {"metric": metrics[TASKS[job.name].metric], "loss": metrics["loss"], "evaluation": seconds}
 
 

@@ -14,7 +14,7 @@ import argparse
 import statistics
 
 import albert_tf
-from albert_tf.analysis.run_plan import Update, plan_figures
+from albert_tf.analysis.run_plan import StepSettings, estimate_run
 from benchmarks import smoke
 from benchmarks.paper.timing import update_seconds
 
@@ -35,8 +35,8 @@ def main() -> None:
     print("| network | hosts | sent by each, MB an update | seconds an update |\n|---|---|---|---|")
     for preset, number in rows:
         config = albert_tf.PRESETS[preset].replace(num_hidden_layers=LAYERS)
-        update = Update(config=config, batch_size=4, seq_length=128, predictions=20, devices=number)
-        sent = plan_figures(update, steps=1)["bytes_sent"] / 1e6
+        settings = StepSettings(config=config, batch_size=4, seq_length=128, predictions=20, devices=number)
+        sent = estimate_run(settings, steps=1)["bytes_sent"] / 1e6
         print(f"| {preset} | {number} | {sent:.0f} | {statistics.median(times[preset, number]):.2f} |")
 
 

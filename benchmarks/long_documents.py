@@ -94,7 +94,7 @@ def measured(run: Path, records: list) -> tuple[float, float]:
     started = time.perf_counter()
     trained.predict(records)
     took = time.perf_counter() - started
-    metrics = trained.task.kind(trained.entries).metrics(records, predictions)
+    metrics = trained.task.metrics(records, predictions)
     return metrics["accuracy"], 1000 * took / len(records)
 
 

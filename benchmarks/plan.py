@@ -67,10 +67,10 @@ def main() -> None:
 def predicted(preset: str, rows: int, length: int, settings: dict[str, Any]) -> float:
     """Bytes by arithmetic."""
     from albert_tf import PRESETS
-    from albert_tf.analysis.run_plan import Update, estimate_memory
+    from albert_tf.analysis.run_plan import StepSettings, estimate_memory
 
     sizes = {"batch_size": rows, "seq_length": length, "predictions": PREDICTIONS}
-    return estimate_memory(Update(config=PRESETS[preset], **sizes, **settings)).peak
+    return estimate_memory(StepSettings(config=PRESETS[preset], **sizes, **settings)).peak
 
 
 def measured(preset: str, rows: int, length: int, settings: dict[str, Any]) -> float:

@@ -133,7 +133,7 @@ def train(
         num_hidden_layers=options.layers, sharing=options.sharing
     )
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    objective = pretraining_loss_fn("sop", fused=bool(fused))
+    loss_fn = pretraining_loss_fn("sop", fused=bool(fused))
     data = tf.data.Dataset.from_tensors(
         random_batch(options.batch_size, options.seq_length, config.vocab_size)
     ).repeat()
@@ -147,7 +147,7 @@ def train(
         train_step = TrainStep(
             model,
             optimizer,
-            objective,
+            loss_fn,
             data.element_spec,
             step=step,
             seed=3,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from albert_tf.constants import EXPORT_RUNTIMES, PRECISIONS
 from albert_tf.errors import InputError
-from albert_tf.io import check_exists, check_place
+from albert_tf.io import check_exists, check_output_path
 from albert_tf.program import TERMINATED, OneLineParser, run_program
 from albert_tf.signals import quiet_start, raise_on_termination
 
@@ -31,7 +31,8 @@ def add_export_flags(parser: OneLineParser) -> None:
     """Adds the flags of the program to a parser."""
     add = parser.add_argument
     add("--run", required=True, help="run directory")
-    add("--step", type=int, help="of the checkpoint to export (the newest; of a fine-tuned run the best)")
+    step = "training step of the checkpoint (default: the newest; for a fine-tuned run the best)"
+    add("--step", type=int, help=step)
     add("--output", required=True, help="folder of the modules, each replaced as a whole")
     length = "of the preprocessor unless told otherwise, and of the serving model's longest input, in tokens"
     add("--seq_length", type=int, help=f"{length} (a fine-tuned run's own, else 128)")
@@ -42,7 +43,9 @@ def add_export_flags(parser: OneLineParser) -> None:
     add("--xla", action="store_true", help=xla)
     to = "a network from token ids for another runtime, in a new folder, in place of the modules"
     add("--to", choices=EXPORT_RUNTIMES, help=to)
-    calibrate = "texts, one a line, or two with a tab between: with --to, int8 besides, and a comparison"
+    calibrate = (
+        "texts, one on each line, or two with a tab between: with --to, int8 besides, and a comparison"
+    )
     add("--calibrate", metavar="FILE", help=calibrate)
     add("--license", metavar="NAME", help="of the weights, for the model card (the card says: none is named)")
 
@@ -57,7 +60,7 @@ def run_export(flags: argparse.Namespace) -> None:
     unused = [f"--{name}" for name, default in module_defaults.items() if settings[name] != default]
     if runtime is not None and unused:
         raise InputError(f"{', '.join(unused)}: of no use with --to {runtime}, leave it out")
-    check_place(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
+    check_output_path(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
     check_exists(flags.run, "no such folder: name a run")
     with quiet_start():
         import tensorflow as tf

@@ -15,7 +15,7 @@ from albert_tf.constants import PRECISIONS
 from albert_tf.errors import InputError, already_exists_error, check_choice, check_range
 from albert_tf.filesystem import check_no_glob, read_bytes
 from albert_tf.io import (
-    check_place,
+    check_output_path,
     make_folders,
     replace_folder,
     reraise_with_path,
@@ -26,8 +26,8 @@ from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.runs.build_model import build_model, check_vocabulary, task_of
 from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
-from albert_tf.tasks.batches import few_lengths
-from albert_tf.tasks.serving import DEFAULT, Signature
+from albert_tf.tasks.batches import compiled_lengths
+from albert_tf.tasks.serving import DEFAULT, ServingModel, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
@@ -38,7 +38,6 @@ from hub_export.modules import TEXT_SPEC, Module, Preprocessor, encoder_module
 from hub_export.serving_signatures import (
     HEAD_SIGNATURE,
     TOKENS_SIGNATURE,
-    ServingModel,
     ids_signature,
     serving_signatures,
 )
@@ -131,7 +130,7 @@ def export(
     check_finite(loaded, run, step)
     model = cast_model(loaded, dtype)
     # Numbers of columns that XLA compiles for: lengths of texts, and the longest input for other ids.
-    lengths = sorted({*few_lengths(min(seq_length, longest)), longest}) if xla else None
+    lengths = sorted({*compiled_lengths(min(seq_length, longest)), longest}) if xla else None
     served = None if tokenizer is None else ServingModel(model, tokenizer, seq_length, task)
     if served is not None and lengths is not None:
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
@@ -164,7 +163,7 @@ def _load_tokenizer(run: RunDirectory) -> TextTokenizer:
     """The tokenizer of a run. Raises InputError if the run has no usable vocabulary."""
     path = run.vocabulary
     if path is None:
-        raise InputError(f"{run} has no vocabulary: only its encoder can be exported (--encoder_only)")
+        raise InputError(f"{run} has no vocabulary: only its encoder can be exported (`encoder_only`)")
     check_vocabulary(path, run.config.vocab_size)
     return run.load_tokenizer()
 
@@ -174,23 +173,23 @@ def _check_output(output: Path, version: Path | None) -> None:
 
     If an earlier export was killed while it replaced a module, the old module gets its name back.
     """
-    check_place(output, is_folder=True)
+    check_output_path(output, is_folder=True)
     check_no_glob(output, "output")
     if version is not None:
-        check_place(version.parent, is_folder=True)
+        check_output_path(version.parent, is_folder=True)
         if os.path.lexists(version):
-            raise already_exists_error(version, "name another --version, for a server may hold this one")
+            raise already_exists_error(version, "name another `version`, for a server may hold this one")
     for target in (output / PREPROCESSOR, output / ENCODER):
         restore_folder(target)
         if target.exists() and not (target / "saved_model.pb").exists():
-            raise FileExistsError(f"{target} is not an exported module: name another --output")
+            raise FileExistsError(f"{target} is not an exported module: name another `output`")
     card = output / CARD
     if card.is_file() and MARK in card.read_text("utf-8", "replace"):
         return
     # An export that was killed may have left modules without their card.
     exported = {ENCODER, PREPROCESSOR, SERVING}
     if others := sorted(path.name for path in output.glob("[!.]*") if path.name not in exported):
-        raise FileExistsError(f"{output} holds {others[0]} and is not an export: name a new --output")
+        raise FileExistsError(f"{output} holds {others[0]} and is not an export: name a new `output`")
 
 
 def save_module(
@@ -215,7 +214,7 @@ def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> module_check.
 
 
 def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> module_check.ModuleAnswers:
-    """Writes the encoder, with the assets by which `convert --from hub` makes a run of it."""
+    """Writes the encoder, with the files that `albert-tf convert --from hub` needs."""
     # A concrete function: saving a tf.function would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
     expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: module_check.example_ids()})
@@ -244,7 +243,7 @@ def save_serving(
             run, {name: name for name in (CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, vocabulary)}, folder
         )
     # With XLA, requests of all shapes compile all programs during the warm-up.
-    shapes = getattr(served.compiled, "shapes", [])
+    shapes = served.compiled.shapes if served.compiled is not None else []
     warm_up = [(TOKENS_SIGNATURE, module_check.example_ids(*shape)) for shape in shapes]
     module_check.write_requests(folder, [*requests.items(), *warm_up])
     return expected

@@ -56,7 +56,9 @@ TEXT_SPEC = tf.TensorSpec([None], tf.string, "text")
 
 
 class Preprocessor(Module):
-    """Turns text into the encoder's inputs. Its steps are parts. `training` and `mask` have no effect.
+    """Turns text into the encoder's inputs. Each step is an attribute, too.
+
+    `training` and `mask` have no effect.
 
     `tokenize` turns string [B] into int32 [B, (tokens)], or for WordPiece [B, (words), (tokens)], without
     special tokens. `tokenize_with_offsets` also returns int64 offsets: the first byte of each token and the
@@ -177,7 +179,7 @@ class Network(Module):
 
     @tf.function(autograph=False)
     def serve(self, inputs: Tensors) -> dict[str, Any]:
-        """The call, as the endpoint of Keras 3's TFSMLayer: it cannot call a signature with three inputs."""
+        """The call, for Keras 3's TFSMLayer, which cannot call a signature with three inputs."""
         return self(inputs)
 
     @tf.function(autograph=False)

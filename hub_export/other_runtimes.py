@@ -25,7 +25,7 @@ from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.serving import ServingModel, Signature
-from albert_tf.tasks.task import SEQ_LENGTH
+from albert_tf.tasks.task import SEQ_LENGTH, to_arrays
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, read_vocabulary
 from hub_export.card import CARD, NO_LICENSE, fill_template
@@ -213,7 +213,7 @@ def export_to(
       OSError: a file cannot be read or written, or the folder holds something.
       CheckFailed: the outputs of the converted network differ from TensorFlow's.
     """
-    check_choice("to", runtime, RUNTIMES)
+    check_choice("runtime", runtime, RUNTIMES)
     target, run = RUNTIMES[runtime], open_run(run)
     target.check_installed(calibrate is not None)
     check_new_local_folder(Path(output))
@@ -287,7 +287,7 @@ def network_signature(model: Any) -> Signature:
         return {name: outputs[name] for name in ("pooled_output", "sequence_output")}  # no layers, no exits
 
     example = dict(zip(ENCODER_INPUTS, ([[2, 5, 3]], [[1, 1, 1]], [[0, 0, 0]]), strict=True))
-    if not hasattr(model, "with_encoder") or hasattr(model, "mlm"):
+    if not hasattr(model, "call_with_encoder") or hasattr(model, "mlm"):
         return Signature(ids_signature(encode), example)
     return head_signature(model, encode, example)
 
@@ -307,7 +307,7 @@ def read_calibration_rows(run: RunDirectory, model: Any, file: Path, seq_length:
     served = ServingModel(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
     least = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
     rows = (served.model_inputs(*(tf.constant([text]) for text in line)) for line in lines)
-    return [_pad_row(row, max(least, row[INPUT_MASK].shape[-1])) for row in map(_to_arrays, rows)]
+    return [_pad_row(row, max(least, row[INPUT_MASK].shape[-1])) for row in map(to_arrays, rows)]
 
 
 def _pad_row(row: NamedArrays, length: int) -> NamedArrays:
@@ -327,11 +327,7 @@ def check_close(target: Runtime, file: Path, signature: Signature, seq_length: i
 
 
 def _tensorflow_call(signature: Signature) -> Call:
-    return lambda row: _to_arrays(signature.function(**row))
-
-
-def _to_arrays(tensors: Mapping[str, tf.Tensor]) -> NamedArrays:
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
+    return lambda row: to_arrays(signature.function(**row))
 
 
 def largest_difference(outputs: NamedArrays, expected: NamedArrays, row: NamedArrays) -> float:
@@ -372,7 +368,7 @@ def comparison_table(networks: Sequence[ComparedNetwork]) -> str:
             start = time.perf_counter()
             answers[name].append(call(rows[number]))
             seconds[name].append(time.perf_counter() - start)
-    lines = ["| network | MB | ms a text (median) | decisions as TensorFlow's | largest difference |"]
+    lines = ["| network | MB | ms per text (median) | decisions as TensorFlow's | largest difference |"]
     lines.append("|---|---|---|---|---|")
     for name, _, rows, megabytes in networks:
         expected = list(map(networks[0].call, rows))

@@ -15,7 +15,7 @@ from albert_tf.models.encoder import with_pooled_output
 from albert_tf.runs.build_model import task_of
 from albert_tf.tasks import create_task
 from albert_tf.tasks.feature_extraction import FeatureExtraction
-from albert_tf.tasks.serving import DEFAULT, ServingModel, Signature, encoder_signatures, sign
+from albert_tf.tasks.serving import DEFAULT, ServingModel, Signature, create_signature, encoder_signatures
 from albert_tf.tasks.task import FinetuningTask
 from hub_export.modules import ids_spec
 
@@ -75,7 +75,7 @@ def head_signature(
     for name, row in example.items():
         wide = np.pad(row, [[0, 0], [0, max(columns - len(row[0]), 0)]])
         request[name] = (wide if choices is None else wide[np.newaxis].repeat(choices, 1)).tolist()
-    return Signature(ids_signature(functools.partial(model.with_encoder, call), None, shape), request)
+    return Signature(ids_signature(functools.partial(model.call_with_encoder, call), None, shape), request)
 
 
 def ids_signature(
@@ -99,4 +99,4 @@ def ids_signature(
         tensors = {name: outputs[name] for name in names or outputs}
         return {name: tf.cast(x, tf.float32) if x.dtype.is_floating else x for name, x in tensors.items()}
 
-    return sign(compute, {name: [0] for name in ENCODER_INPUTS}, shape).function
+    return create_signature(compute, {name: [0] for name in ENCODER_INPUTS}, shape).function

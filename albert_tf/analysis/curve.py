@@ -10,7 +10,14 @@ from albert_tf.errors import InputError
 from albert_tf.filesystem import exists
 from albert_tf.io import atomic_file
 from albert_tf.report import LINES, ReportTable
-from albert_tf.runs.run_directory import BEST_KEY, CHOSEN, METRICS_FILE, TASK_FILE, RunDirectory, read_metrics
+from albert_tf.runs.run_directory import (
+    BEST_KEY,
+    CHOSEN_THRESHOLD_KEY,
+    METRICS_FILE,
+    TASK_FILE,
+    RunDirectory,
+    read_metrics,
+)
 
 PICTURE_FORMATS = (".png", ".svg", ".pdf")
 
@@ -54,12 +61,12 @@ def curve_tables(run: str | os.PathLike[str]) -> list[ReportTable]:
         rows = []
         for name in filter(pattern.fullmatch, series):
             suffix = " (held out)" if name.startswith("eval_") else ""
-            # Evaluations call the label_accuracy of training accuracy.
+            # In an evaluation, training's `label_accuracy` is called `accuracy`.
             label = name.removeprefix("eval_").replace("label_accuracy", "accuracy") + suffix
             rows += [(label, *point) for point in series[name]]
         if rows:
             name = "_".join(["learning_curve", *re.findall(r"\w+", title)])
-            has_own_threshold = title == "metrics" and CHOSEN in directory.recipe
+            has_own_threshold = title == "metrics" and CHOSEN_THRESHOLD_KEY in directory.recipe
             heading = f"{title} at a threshold of 0.5" if has_own_threshold else title
             mark = None if best is None else (f"chosen: step {best}", best)
             tables.append(ReportTable(name, heading, ("name", "updates", title), rows, LINES, mark=mark))

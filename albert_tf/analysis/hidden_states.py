@@ -33,7 +33,7 @@ def layer_changes(encoder: AlbertEncoder, batches: Iterable[ModelInputs]) -> np.
       encoder: the encoder.
       batches: inputs of the encoder, with `input_mask`.
     Returns:
-      float64 [L, 2], means over all tokens without padding.
+      float64 [L, 2], means over all tokens without padding. L is the number of layers times inner_group_num.
     Source: Lan et al. 2020, Figure 1.
     """
     total, count = np.zeros([]), 0

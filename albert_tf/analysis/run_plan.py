@@ -25,7 +25,7 @@ PREPARED_BYTES_PER_BYTE = 0.36  # bytes that `prepare` writes for a byte of text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Update:
+class StepSettings:
     """The settings of a pre-training step that decide its memory and traffic.
 
     Args:
@@ -72,8 +72,8 @@ class Update:
         return parameter_count(self.config)["total"] + head_parameters(self.config)
 
 
-class Memory(NamedTuple):
-    """Memory of a device in bytes. Gradients and activations are the largest values of a step."""
+class MemoryEstimate(NamedTuple):
+    """Memory of a device, in bytes. `gradients` and `activations` are their largest totals within a step."""
 
     parameters: float
     slots: float  # the optimizer's
@@ -82,39 +82,39 @@ class Memory(NamedTuple):
     peak: float  # the largest total, temporary tensors included
 
 
-def estimate_memory(update: Update) -> Memory:
+def estimate_memory(settings: StepSettings) -> MemoryEstimate:
     """Estimates the memory of each device in a step with LAMB or AdamW.
 
     The forward pass stores activations for the backward pass, in which gradients replace them. Parameters
     that L layers share have L gradients until these are added up, or one running sum with `remat`.
     """
-    config, plan = update.config, sharing_plan(update.config)
-    variables = FLOAT32 * update.parameters
-    size = FLOAT32 if update.precision == "float32" else FLOAT32 // 2
-    casts = 0 if size == FLOAT32 else size * update.parameters
-    layer_bytes, state_bytes = layer_activations(config, update.rows, update.seq_length, size)
+    config, plan = settings.config, sharing_plan(settings.config)
+    variables = FLOAT32 * settings.parameters
+    size = FLOAT32 if settings.precision == "float32" else FLOAT32 // 2
+    casts = 0 if size == FLOAT32 else size * settings.parameters
+    layer_bytes, state_bytes = layer_activations(config, settings.rows, settings.seq_length, size)
     blocks = block_parameters(config)
     repeated = [len(plan) - len(set(paths)) for paths in zip(*plan, strict=True)]  # uses after the first
     shared = FLOAT32 * sum(count * block for count, block in zip(repeated, blocks, strict=True))
-    if update.remat:  # besides the running sum: the next gradient, and the next sum
+    if settings.remat:  # besides the running sum: the next gradient, and the next sum
         shared = min(shared, 2 * FLOAT32 * sum(blocks))
-    activations = len(plan) * (state_bytes if update.remat else layer_bytes)
+    activations = len(plan) * (state_bytes if settings.remat else layer_bytes)
     # The sums before and after a microbatch.
-    sums = 2 * variables if update.accumulate > 1 else 0
+    sums = 2 * variables if settings.accumulate > 1 else 0
     gradients = sums + variables + shared
 
-    logits = FLOAT32 * update.rows * update.predictions * config.vocab_size
+    logits = FLOAT32 * settings.rows * settings.predictions * config.vocab_size
     kernel = FLOAT32 * config.hidden_size * config.intermediate_size
     table = FLOAT32 * config.vocab_size * config.embedding_size
     moments = {
         "forward pass, logits": sums + activations + 4 * logits + 2 * kernel,
-        "backward pass": gradients + 2 * layer_bytes + 3 * kernel + (activations if update.remat else 0),
+        "backward pass": gradients + 2 * layer_bytes + 3 * kernel + (activations if settings.remat else 0),
         "optimizer: gradients, clipped ones, new values of two variables": 2 * variables
         + 2 * (1 + SLOTS) * max(table, kernel),
     }
     permanent = (1 + SLOTS) * variables + casts
     peak = RUNTIME_BYTES + permanent + ALLOCATOR_OVERHEAD * max(moments.values())
-    return Memory(variables + casts, SLOTS * variables, gradients, activations, peak)
+    return MemoryEstimate(variables + casts, SLOTS * variables, gradients, activations, peak)
 
 
 def layer_activations(config: AlbertConfig, rows: int, seq_length: int, size: int) -> tuple[int, int]:
@@ -146,36 +146,36 @@ def layer_activations(config: AlbertConfig, rows: int, seq_length: int, size: in
     return sum(stored.values()), states
 
 
-def smallest_accumulate(update: Update, memory: float, *, remat: bool) -> int | None:
+def smallest_accumulate(settings: StepSettings, memory: float, *, remat: bool) -> int | None:
     """The smallest number of microbatches that fits into `memory` bytes. None: no number does."""
-    rows = update.batch_size // update.devices
+    rows = settings.batch_size // settings.devices
     for count in range(1, rows + 1):
         if rows % count == 0:
-            candidate = dataclasses.replace(update, accumulate=count, remat=remat)
+            candidate = dataclasses.replace(settings, accumulate=count, remat=remat)
             if estimate_memory(candidate).peak <= memory:
                 return count
     return None
 
 
-def bytes_reduced(update: Update) -> int:
+def bytes_reduced(settings: StepSettings) -> int:
     """Bytes of the gradients that devices sum up in a step: float32, once for all microbatches.
 
-    >>> bytes_reduced(Update(config=AlbertConfig(), batch_size=4096, seq_length=512, predictions=77))
+    >>> bytes_reduced(StepSettings(config=AlbertConfig(), batch_size=4096, seq_length=512, predictions=77))
     47255240
     """
-    return FLOAT32 * update.parameters
+    return FLOAT32 * settings.parameters
 
 
-def bytes_sent(update: Update) -> float:
+def bytes_sent(settings: StepSettings) -> float:
     """Bytes that each device sends, and receives, in a step with a ring all-reduce.
 
     Source: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations".
     """
-    return 2 * (update.devices - 1) / update.devices * bytes_reduced(update)
+    return 2 * (settings.devices - 1) / settings.devices * bytes_reduced(settings)
 
 
-def plan_figures(
-    update: Update,
+def estimate_run(
+    settings: StepSettings,
     steps: int,
     memory: float | None = None,
     rate: float | None = None,
@@ -184,7 +184,7 @@ def plan_figures(
     """Computes the figures of a plan.
 
     Args:
-      update: settings of each step.
+      settings: settings of each step.
       steps: number of steps.
       memory: bytes of a device, for the smallest `accumulate`.
       rate: examples per second of one device, for the days. Communication is left out.
@@ -192,18 +192,18 @@ def plan_figures(
     Returns:
       Figures by name. None: the argument that it needs is missing, or no `accumulate` fits.
     """
-    tokens = steps * update.batch_size * update.seq_length
-    fits = [memory and smallest_accumulate(update, memory, remat=remat) for remat in (False, True)]
+    tokens = steps * settings.batch_size * settings.seq_length
+    fits = [memory and smallest_accumulate(settings, memory, remat=remat) for remat in (False, True)]
     return {
-        "parameters": update.parameters,
-        **{f"memory_{part}": size for part, size in estimate_memory(update)._asdict().items()},
+        "parameters": settings.parameters,
+        **{f"memory_{part}": size for part, size in estimate_memory(settings)._asdict().items()},
         "accumulate": fits[0],
         "accumulate_with_remat": fits[1],
-        "bytes_reduced": bytes_reduced(update),
-        "bytes_sent": bytes_sent(update),
+        "bytes_reduced": bytes_reduced(settings),
+        "bytes_sent": bytes_sent(settings),
         "steps": steps,
         "tokens": tokens,
-        "days": rate and steps * update.batch_size / (rate * update.devices) / 86_400,
+        "days": rate and steps * settings.batch_size / (rate * settings.devices) / 86_400,
         "prepared_bytes": text and text * PREPARED_BYTES_PER_BYTE,
         "passes": text and tokens * BYTES_PER_TOKEN / text,
     }

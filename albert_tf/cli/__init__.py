@@ -34,8 +34,8 @@ def run(arguments: Sequence[str]) -> int:
       arguments: the words of the command line, without the program's name.
     Returns:
       The exit status: 0 if the work is done, 1 if it failed, 2 for a user's mistake, 75 if SIGTERM stopped a
-      run that the same command resumes. Unless it is 0, stderr has one line that explains it, or a traceback
-      if ALBERT_TF_TRACEBACK=1 is in the environment.
+      run that the same command resumes, 130 for Ctrl-C, 143 if SIGTERM stopped another command. Unless it is
+      0, stderr has one line that explains it, or a traceback if ALBERT_TF_TRACEBACK=1 is in the environment.
     """
     return run_command(parse_command, arguments)
 

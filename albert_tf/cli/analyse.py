@@ -29,7 +29,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds a subcommand for each analysis, with its flags."""
     kinds = parser.add_subparsers(dest="analysis", required=True, metavar="WHAT")
     parameters = kinds.add_parser("parameters", help="a table of the presets' parameters")
-    against = "a preset or JSON file: how many times as many it has, in a last column"
+    against = "a preset or JSON file; a last column shows how many times as many parameters it has"
     parameters.add_argument("--against", metavar="CONFIG", help=against)
     parameters.set_defaults(analyse=_print_parameters)
     curve = kinds.add_parser("curve", help="the learning curve of a run")
@@ -57,7 +57,7 @@ def _add_text_flags(
     parser.set_defaults(analyse=analyse)
     parser.add_argument("--run", required=True, help=shared.RUN_HELP)
     parser.add_argument("--step", type=int, help=shared.STEP_HELP)
-    shared.add_paths_flag(parser, "--input", "text files, a text a line")
+    shared.add_paths_flag(parser, "--input", "text files, one text on each line")
     parser.add_argument("--output", required=True, help="folder to write, which is new or empty")
     text = f"the first ones are taken ({max_texts})"
     parser.add_argument("--max_texts", type=int, default=max_texts, metavar="N", help=text)

@@ -8,7 +8,7 @@ from albert_tf.cli import flags as shared
 from albert_tf.config import published_format
 from albert_tf.signals import quiet_start
 
-SUMMARY = "the run of a BERT or RoBERTa to the beginnings of an ALBERT"
+SUMMARY = "turn the run of a BERT or RoBERTa into an ALBERT to train further"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +18,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, help="directory to write, a new or an empty one")
     add("--embedding_size", type=int, default=128, help="width of the embeddings, E (%(default)s)")
     add("--num_hidden_groups", type=int, default=1, help="groups of layers that share a block (%(default)s)")
-    of_layers = "a group's block begins as the mean of those of its layers, or as the first, middle or last"
-    add("--blocks", default="mean", help=f"{of_layers} (%(default)s)")
+    blocks = "how a group's block starts: mean of its layers' blocks, or the first, middle or last one"
+    add("--blocks", default="mean", help=f"{blocks} (%(default)s)")
     add("--step", type=int, help=shared.STEP_HELP)
 
 
@@ -40,6 +40,6 @@ def run(flags: argparse.Namespace) -> None:
     print(f"parameters: {before:,} to {after:,}")
     for name, error in result.errors.items():
         print(f"{name}: relative error {error:.4f}")
-    for name in result.fresh:
+    for name in result.newly_initialized:
         print(f"fresh: {name}")
     print(f"wrote {flags.output}; next: albert-tf distill --teacher {flags.run} --init_from {flags.output} …")

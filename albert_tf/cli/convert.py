@@ -27,7 +27,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--output", required=True, help="directory to write, a new or an empty one")
     add("--vocabulary", help="SentencePiece model (the one beside the checkpoint)")
     add("--config", help="JSON file with the config (the one beside the checkpoint)")
-    add("--partial", action="store_true", help="load the encoder only; say what is fresh")
+    partial = "read only the encoder, and list the variables that start at random"
+    add("--partial", action="store_true", help=partial)
     add("--step", type=int, help=shared.STEP_HELP)
 
 
@@ -41,7 +42,7 @@ def run(flags: argparse.Namespace) -> None:
     options = {name: getattr(flags, name) for name in ("vocabulary", "config", "partial", "step", "revision")}
     formats_and_paths = flags.source, flags.target, flags.input, flags.output
     result = convert(*formats_and_paths, command=flags.command_line, **options)
-    for what, names in (("not read", result.unread), ("fresh", result.fresh)):
+    for what, names in (("not read", result.unused), ("fresh", result.newly_initialized)):
         for name in names:
             print(f"{what}: {name}")
     if result.vocabulary:

@@ -102,7 +102,7 @@ def _pretrain(flags: argparse.Namespace) -> None:
         flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_STUDENT_RECIPE
     )
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
-    is_begun = RunDirectory(flags.output, "output").is_begun
+    is_begun = RunDirectory(flags.output, "output").has_recipe
     (size,) = pretrain.candidate_sizes(flags, is_begun=is_begun)
     tokenizer = {**teacher.tokenizer, **shared.provided_tokenizer_settings(flags)}
     settings = Distillation(

@@ -13,7 +13,7 @@ from albert_tf.signals import quiet_start
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
 _PRETRAINED_FLAGS = ("seq_length", "masked_lm_prob", "max_ngram", "max_examples", "passes")
-_FINETUNED_FLAGS = ("data", "eval", "text", "text_pair", "label", "json", "report", *shared.EXIT_FLAGS)
+_FINETUNED_FLAGS = ("data", "eval", "text", "text_pair", "label", "json", "report", "patience")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     pretrained = parser.add_argument_group("of a pre-trained run")
     shared.add_paths_flag(pretrained, "--input", shared.TEXT_HELP + ", for what is held out", required=False)
     shared.add_field_flags(pretrained, ExampleSettings, "as the run was trained", only=_PRETRAINED_FLAGS)
-    pretrained.add_argument("--max_examples", type=int, help="stop after so many, in whole batches")
+    pretrained.add_argument("--max_examples", type=int, help="evaluate at most this many examples")
     pretrained.add_argument("--passes", type=int, help="times over the text, with other masks (1)")
     finetuned = parser.add_argument_group("of a fine-tuned run", shared.METRICS_HELP)
     finetuned.add_argument("--data", metavar="DIR", help=shared.DATA_HELP)
@@ -31,7 +31,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     shared.add_column_flags(finetuned, " (as the run was trained)")
     everything = "print all figures and tables instead of the official figures"
     finetuned.add_argument("--json", action="store_true", default=None, help=everything)
-    shared.add_exit_flags(finetuned)
+    shared.add_patience_flag(finetuned)
     shared.add_report_flag(finetuned)
 
 
@@ -48,7 +48,7 @@ def run(flags: argparse.Namespace) -> None:
 
         shared.check_unused(flags, ("input", *_PRETRAINED_FLAGS), f"{flags.run}, which is fine-tuned")
         shared.check_report(flags)
-        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla", *shared.EXIT_FLAGS)}
+        options = {name: getattr(flags, name) for name in ("step", "batch_size", "xla", "patience")}
         columns = shared.provided_columns(flags)
         evaluation = evaluate_finetuned(flags.run, flags.data, flags.eval, columns=columns, **options)
         report = evaluation.report(flags.run)

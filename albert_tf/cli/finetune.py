@@ -10,7 +10,7 @@ from absl import logging
 
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
-from albert_tf.constants import WORDS
+from albert_tf.constants import WORDS_CHOICES
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
 from albert_tf.signals import quiet_start
@@ -42,8 +42,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", help="SentencePiece model, if the weights come without one")
     shared.add_field_flags(parser, FinetuningRecipe, TASK_DEFAULTS)
     shared.add_field_flags(parser, QuestionSettings)
-    words = "of plain text for a tagger: spaces stand between them, or punctuation marks are words, too"
-    add("--words", choices=WORDS, help=f"{words} (punctuation)")
+    words = "how plain text is split for a tagger: at spaces, or also at punctuation marks"
+    add("--words", choices=WORDS_CHOICES, help=f"{words} (punctuation)")
     add("--runs", type=int, help="number of runs, each with another seed; a summary is written, too")
     every = dict.fromkeys(("eval_every", "checkpoint_every"), "once an epoch, at most 1000")
     shared.add_report_flag(parser)
@@ -56,10 +56,9 @@ def add_data_flags(parser: shared.Flags) -> None:
     add = parser.add_argument
     add("--data", metavar="DIR", help=shared.DATA_HELP)
     shared.add_column_flags(parser)
-    multi_label = "least probability of a label: multi_label: of each label of a text (0.5)"
-    two_labels = "of two labels: of the second one (0.5)"
-    auto = "auto: the value that is best on the evaluation data"
-    add("--threshold", type=_parse_threshold, help=f"{multi_label}; {two_labels}; {auto}")
+    least = "smallest probability for a label: each label of multi_label, or the second of two labels (0.5)"
+    auto = "auto: the best value on the evaluation data"
+    add("--threshold", type=_parse_threshold, help=f"{least}; {auto}")
     shared.add_field_flags(parser, EvaluationSettings, {"best_by": "the first of the task's figures"})
     add("--freeze", choices=["encoder"], help="train the head alone")
     layers = "layers, fewer than --init_from has: shared layers are applied L times; of others every k-th"

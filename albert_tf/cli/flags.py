@@ -36,7 +36,7 @@ METRICS_HELP = (
 )
 
 RUN_HELP = "run directory, or a folder of several, whose best is taken"
-STEP_HELP = "of the checkpoint (the newest; of a fine-tuned run the best)"
+STEP_HELP = "training step of the checkpoint (default: the newest; for a fine-tuned run the best)"
 DATA_HELP = "folder of the task's original files (GLUE, race)"
 TEXT_HELP = "text files or globs, .gz too, or a folder of prepare"
 
@@ -103,11 +103,8 @@ def add_checkpoint_flags(parser: Flags) -> None:
     parser.set_defaults(deterministic=False, xla=None)
 
 
-EXIT_FLAGS = ("patience",)
-
-
-def add_exit_flags(parser: Flags) -> None:
-    """Adds EXIT_FLAGS: when an example leaves the network early."""
+def add_patience_flag(parser: Flags) -> None:
+    """Adds --patience: when an example leaves the network early."""
     leaves = "an example leaves once N layers in a row agree with the layer before (all layers)"
     parser.add_argument("--patience", type=int, metavar="N", help=f"of a run with --early_exit: {leaves}")
 

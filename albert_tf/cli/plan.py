@@ -14,14 +14,14 @@ from albert_tf.signals import quiet_start
 from albert_tf.training.compute_settings import ComputeConfig
 
 if TYPE_CHECKING:
-    from albert_tf.analysis.run_plan import Update
+    from albert_tf.analysis.run_plan import StepSettings
 
 SUMMARY = "memory, traffic, time and data of a pre-training run, before it begins"
 
 _TIMED_ROWS = 8  # maximum batch size of --time
 _SIZES = ("batch_size", "seq_length", "max_predictions", "steps")
 
-# Rows of the table: the key in the result of `plan_figures`, the title, and the size of its unit.
+# Rows of the table: the key in the result of `estimate_run`, the title, and the size of its unit.
 _TABLE = (
     ("parameters", "parameters, million", 1e6),
     ("memory_parameters", "parameters, GB", 1e9),
@@ -85,13 +85,13 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _plan_network(flags: argparse.Namespace, flag: str) -> Mapping[str, float | None]:
-    """The plan of the network that a flag names, as `plan_figures` returns it."""
-    from albert_tf.analysis.run_plan import Update, plan_figures
+    """The plan of the network that a flag names, as `estimate_run` returns it."""
+    from albert_tf.analysis.run_plan import StepSettings, estimate_run
 
     config = shared.resolve_config(getattr(flags, flag[2:]), flag)
     recipe = PRETRAINING_RECIPES[flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_RECIPE]
     recipe = recipe.replace(stages=(), warmup_steps=0, **shared.provided_fields(flags, PretrainingRecipe))
-    update = Update(
+    settings = StepSettings(
         config=config,
         batch_size=recipe.batch_size,
         seq_length=recipe.examples.seq_length,
@@ -99,22 +99,24 @@ def _plan_network(flags: argparse.Namespace, flag: str) -> Mapping[str, float | 
         devices=flags.devices,
         **shared.provided_fields(flags, ComputeConfig),
     )
-    return plan_figures(
-        update,
+    return estimate_run(
+        settings,
         recipe.steps,
         memory=flags.memory and flags.memory * 1e9,
-        rate=_measured_rate(update) if flags.time else flags.rate if flag == "--config" else None,
+        rate=_measured_rate(settings) if flags.time else flags.rate if flag == "--config" else None,
         text=flags.text and flags.text * 1e9,
     )
 
 
-def _measured_rate(update: Update) -> float:
+def _measured_rate(settings: StepSettings) -> float:
     """Measures the rate of one device of this machine, in examples/s."""
     with quiet_start():
         from albert_tf.pretraining.budget import measure_examples_per_second
-    execution = ComputeConfig(precision=update.precision, remat=update.remat)
-    rows = min(update.rows, _TIMED_ROWS)
-    return measure_examples_per_second(update.config, rows, update.seq_length, update.predictions, execution)
+    execution = ComputeConfig(precision=settings.precision, remat=settings.remat)
+    rows = min(settings.rows, _TIMED_ROWS)
+    return measure_examples_per_second(
+        settings.config, rows, settings.seq_length, settings.predictions, execution
+    )
 
 
 def _format_figure(figure: float | None, name: str, unit: float) -> str:

@@ -21,7 +21,7 @@ SUMMARY = "predictions of a fine-tuned run"
 STDIN, STDOUT = ("-", "/dev/stdin"), ("-", "/dev/stdout")
 # --submission takes none of these flags.
 _SINGLE_RUN_FLAGS = ["task", "step", "prediction_column", "score_column", "probabilities", "top_k"]
-_SINGLE_RUN_FLAGS += ["precision", *shared.EXIT_FLAGS]
+_SINGLE_RUN_FLAGS += ["precision", "patience"]
 TABLE_FORMATS = ("csv", "tsv", "jsonl", "parquet")
 
 
@@ -29,7 +29,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of the command."""
     parser.epilog = "Texts are read as the run was trained: its task.json has seq_length and long."
     add = parser.add_argument
-    shared.add_paths_flag(parser, "--run", shared.RUN_HELP + "; with --submission one a task")
+    shared.add_paths_flag(parser, "--run", shared.RUN_HELP + "; with --submission one for each task")
     source = "files or globs, the folder of a task's original files, or - for standard input, a table in CSV"
     shared.add_paths_flag(parser, "--input", source)
     add("--input_format", choices=TABLE_FORMATS, help="of a table from standard input (csv)")
@@ -39,7 +39,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="a file of predictions, whose ending is its format (.csv, .tsv, .jsonl, .parquet, and .gz), and "
         "which replaces an existing file; a new folder; or - for standard output, in the format of the input",
     )
-    place("--submission", metavar="ZIP", help="what GLUE's server takes, of all tasks in the folder --input")
+    submission = "zip file for GLUE's server, with predictions for all tasks in the folder --input"
+    place("--submission", metavar="ZIP", help=submission)
     add("--task", help="another task that the run predicts for: ax, of an MNLI run")
     shared.add_column_flags(parser, " (as the run was trained)")
     score = "score: the probability of the prediction, which can be below 0.5 with a --threshold"
@@ -50,7 +51,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     top_k = "write K labels and their probabilities: the predicted one, then the likeliest others"
     add("--top_k", type=int, metavar="K", help=top_k)
     shared.add_checkpoint_flags(parser)
-    shared.add_exit_flags(parser)
+    shared.add_patience_flag(parser)
     add("--precision", choices=PRECISIONS, help="of the computation (float32)")
 
 

@@ -55,8 +55,8 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.pretraining.pretraining_settings import Pretraining
         from albert_tf.runs.run_directory import RunDirectory
     output = RunDirectory(flags.output, "output")
-    sizes = candidate_sizes(flags, is_begun=output.is_begun)
-    size = size_of_run(sizes, output.config) if output.is_begun else size_for_steps(sizes)
+    sizes = candidate_sizes(flags, is_begun=output.has_recipe)
+    size = size_of_run(sizes, output.config) if output.has_recipe else size_for_steps(sizes)
     settings = Pretraining(
         **shared.provided_run_settings(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ class Compression(NamedTuple):
 
     parameters: tuple[int, int]  # number before and after
     errors: dict[str, float]  # relative error of each table, see `Factors`
-    fresh: tuple[str, ...]  # names of the variables that are initialised at random
+    newly_initialized: tuple[str, ...]  # names of the variables that are initialised at random
 
 
 def factorise_embeddings(tables: Mapping[str, np.ndarray], gamma: np.ndarray, embedding_size: int) -> Factors:
@@ -119,7 +119,7 @@ def compress(
       command: the command line, for recipe.json.
     Returns:
       A named tuple. `parameters`: their number before and after. `errors`: the relative error of each table.
-      `fresh`: names of the variables that are initialised at random.
+      `newly_initialized`: names of the variables that are initialised at random.
     Raises:
       OSError: the run is missing, or `output` exists.
       InputError: the network has factorised embeddings or shared layers already, a number is out of range,
@@ -137,7 +137,7 @@ def compress(
     return Compression(
         parameters=(sum(map(math.prod, source.shapes.values())), model.count_params()),
         errors=errors,
-        fresh=tuple(x.ours for x in variable_names(config, source.task) if x.ours not in values),
+        newly_initialized=tuple(x.ours for x in variable_names(config, source.task) if x.ours not in values),
     )
 
 

@@ -34,8 +34,8 @@ from albert_tf.text.tokenizer_config import (
 class Conversion(NamedTuple):
     """The result of a conversion."""
 
-    unread: list[str]  # names of tensors that were not converted, since the target has no place for them
-    fresh: list[str]  # names of variables that the source does not have, initialised at random
+    unused: list[str]  # names of tensors that were not converted, since the target has no place for them
+    newly_initialized: list[str]  # names of variables that the source does not have, initialised at random
     vocabulary: str = ""  # where the vocabulary of a new run comes from, or why it has none
 
 
@@ -72,9 +72,9 @@ def convert(
       tokenizer: settings of a new run's tokenizer, `lowercase` and `strip_accents` (bool each), for a
         checkpoint without them.
     Returns:
-      A named tuple. `unread`: names of tensors that were not converted, since the target has no place for
-      them. `fresh`: names of variables that the source does not have, initialised at random. `vocabulary`:
-      where the vocabulary of a new run comes from.
+      A named tuple. `unused`: names of tensors that were not converted, since the target has no place for
+      them. `newly_initialized`: names of variables that the source does not have, initialised at random.
+      `vocabulary`: where the vocabulary of a new run comes from.
     Raises:
       FileNotFoundError: the checkpoint or its config does not exist.
       FileExistsError: `output` exists.
@@ -84,9 +84,9 @@ def convert(
 
     Example:
       >>> from albert_tf.conversion.convert import convert
-      >>> convert("run", "huggingface", "demo-output/run", "to_hf").unread
+      >>> convert("run", "huggingface", "demo-output/run", "to_hf").unused
       []
-      >>> convert("huggingface", "run", "to_hf", "from_hf").fresh
+      >>> convert("huggingface", "run", "to_hf", "from_hf").newly_initialized
       []
     """
     # Writing checks this, too, but only after a large checkpoint has been read.
@@ -106,16 +106,16 @@ def convert(
     with unpack(checkpoint) as path, tempfile.TemporaryDirectory() as scratch:
         foreign = READERS[source](path, Path(config) if config else None, partial)
         foreign, origin = _add_vocabulary(foreign, source, vocabulary, path, Path(scratch))
-        model, unread, fresh = read_model(foreign, partial)
+        model, unused, newly_initialized = read_model(foreign, partial)
         recipe = {
             **{"converted_from": source, "input": str(input), "command": command},
             **({"commit": commit} if commit else {}),
-            **{"unread": unread, "fresh": fresh},
+            **{"unread": unused, "fresh": newly_initialized},
             "versions": {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")},
         }
         settings = {**(tokenizer or {}), **(foreign.tokenizer or {})}
         save(model, output, foreign.vocabulary, tokenizer=settings, recipe=recipe, task=foreign.task)
-    return Conversion(unread, fresh, origin)
+    return Conversion(unused, newly_initialized, origin)
 
 
 def _add_vocabulary(

@@ -39,7 +39,7 @@ _TRAINING_STATE = re.compile(
     r"(.*/)?(global_step|save_counter|beta[12]_power|(current_)?loss_scale|good_steps)(_\d+)?"
 )
 
-# Fields that neither format has, and fields that only BERT's does not have.
+# Config fields missing in both of Google's formats, and fields missing only in BERT's.
 _NOT_IN_GOOGLE = ("sharing", "layer_norm_eps", "project_embeddings", "position_offset", "pooler")
 _NOT_IN_BERT = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
 
@@ -89,8 +89,8 @@ def open_tf1_variables(
         is_slot = name.rpartition("/")[0] in tensors.shapes
         return is_slot or _TRAINING_STATE.fullmatch(name) is not None or name in ignored
 
-    stored = {names.ours: names.google for names in variable_names(config, task, family)}
-    return ForeignModel(tensors, config, task, stored, vocabulary, is_ignored=is_ignored)
+    variable_map = {names.ours: names.google for names in variable_names(config, task, family)}
+    return ForeignModel(tensors, config, task, variable_map, vocabulary, is_ignored=is_ignored)
 
 
 def _layer_norm_names(names: Iterable[str]) -> dict[str, str]:
@@ -203,7 +203,7 @@ def open_hub_module(path: Path, config: Path | None, partial: bool) -> ForeignMo
     elif shape is not None:  # a TF 1 module, or one of hub_export: both have google-research/albert's names
         source = open_tf1_variables(tensors, shape, partial, None)
     else:
-        raise InputError(f"{tensors.origin} does not tell its config: name it with --config")
+        raise InputError(f"{tensors.origin} does not tell its config: name it with `config`")
     settings = path / "assets" / TOKENIZER_FILE  # only modules of hub_export have it
     tokenizer = resolve_settings(settings) if settings.exists() else None
     if tokenizer is None and lowercase is not None:
@@ -219,8 +219,8 @@ def _open_hub_encoder(tensors: CheckpointTensors, config: AlbertConfig) -> Forei
         remedy = f"name a config with sharing={sharing!r}, num_hidden_groups=1"
         raise InputError(f"layers of {tensors.origin} {layers}: {remedy}")
     task = {"model": "encoder"}
-    stored = {names.ours: names.hub for names in variable_names(config, task)}
-    return ForeignModel(tensors, config, task, stored, None)
+    variable_map = {names.ours: names.hub for names in variable_names(config, task)}
+    return ForeignModel(tensors, config, task, variable_map, None)
 
 
 def _infer_sharing(tensors: CheckpointTensors) -> str:
@@ -262,7 +262,7 @@ def deduce_config(tensors: CheckpointTensors, saved_model: Path) -> AlbertConfig
     if len(activations) == 1:
         values["hidden_act"] = activations.pop()
     if missing := [field for field in (*_SIZES, "num_hidden_layers", "hidden_act") if field not in values]:
-        raise InputError(f"{saved_model} does not tell {', '.join(missing)}: name a config with --config")
+        raise InputError(f"{saved_model} does not tell {', '.join(missing)}: name a file with `config`")
     is_square = values["embedding_size"] == values["hidden_size"]
     projects = is_square and "embedding_projection/kernel" in tensors.shapes
     return AlbertConfig(**values, project_embeddings=projects or None)

@@ -13,7 +13,7 @@ from absl import logging
 from safetensors import SafetensorError, safe_open
 
 from albert_tf.config import AlbertConfig
-from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS, WORDS
+from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS, WORDS_CHOICES
 from albert_tf.conversion.huggingface_config import (
     MULTI_LABEL_PROBLEM,
     PROBLEM_TYPES,
@@ -116,12 +116,8 @@ def write_safetensors(
             file.write(np.ascontiguousarray(read(name), "<f4").data)  # tofile does not say why it fails
 
 
-HUGGING_FACE_CONFIG, WEIGHTS_FILE, WEIGHTS_INDEX_FILE = (
-    "config.json",
-    "model.safetensors",
-    "model.safetensors.index.json",
-)
-HUGGING_FACE_VOCABULARY = "spiece.model"
+HUGGING_FACE_CONFIG, HUGGING_FACE_VOCABULARY = "config.json", "spiece.model"
+WEIGHTS_FILE, WEIGHTS_INDEX_FILE = "model.safetensors", "model.safetensors.index.json"
 
 _WITHOUT_POOLER = ("ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
 _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
@@ -173,12 +169,12 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
         shape = shape.replace(pooler="none")  # the result of `add_pooling_layer=False`
     if family == "roberta" and is_pooled:  # the encoder of a classifier may have an unused pooler
         ignored |= {f"roberta.pooler.dense.{name}" for name in ("weight", "bias")}
-    stored = {names.ours: names.hugging_face for names in variable_names(shape, task)}
+    variable_map = {names.ours: names.hugging_face for names in variable_names(shape, task)}
     return ForeignModel(
         tensors,
         shape,
         task,
-        stored,
+        variable_map,
         vocabulary=None,  # `with_tokenizer` finds it
         is_ignored=ignored.__contains__,
         optional=_POOLER if class_suffix(task) in _WITHOUT_POOLER else (),
@@ -251,7 +247,7 @@ def _refine_task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, A
             return {"model": "multiple_choice", "num_choices": choices}
         if any(name.endswith("ForTokenClassification") for name in architectures):
             words = values.get("words", PUNCTUATION_WORDS)  # public datasets divide words so
-            check_choice("words", words, WORDS)
+            check_choice("words", words, WORDS_CHOICES)
             task = {**task, "model": "token_classifier"}
             if words != SPACE_WORDS:
                 task["words"] = words

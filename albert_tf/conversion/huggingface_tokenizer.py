@@ -16,9 +16,9 @@ from albert_tf.text.text_tokenizer import Vocabulary
 from albert_tf.text.tokenizer import TOKENIZER_CLASSES
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
+    NO_NORMALIZATION,
     SENTENCEPIECE,
     TOKENIZER_DEFAULTS,
-    UNCHANGED,
     WORDPIECE,
     read_tokenizer_kind,
 )
@@ -177,7 +177,7 @@ def _class_settings(config: Mapping[str, Any], kind: str) -> dict[str, bool]:
         return setting
 
     if kind == BYTE_LEVEL_BPE:
-        return {**UNCHANGED, "add_prefix_space": value("add_prefix_space", False)}
+        return {**NO_NORMALIZATION, "add_prefix_space": value("add_prefix_space", False)}
     lowercase = value("do_lower_case", True)
     if kind == SENTENCEPIECE:
         if not value("add_prefix_space", True):

@@ -55,7 +55,7 @@ def open_init_from(
             _convert("hub", module, run, vocabulary=vocabulary, tokenizer=tokenizer)
         else:
             run = resolve_run(origin)
-        file = run.vocabulary_for(vocabulary, tokenizer, origin)
+        file = run.resolve_vocabulary(vocabulary, tokenizer, origin)
         check_vocabulary(file, run.config.vocab_size)
         yield InitFrom(run.config, file, run.tokenizer, run)
 

@@ -23,8 +23,8 @@ from albert_tf.text.sentencepiece import SENTENCEPIECE_SPECIAL_TOKENS
 from albert_tf.text.text_tokenizer import Vocabulary
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
+    NO_NORMALIZATION,
     SENTENCEPIECE,
-    UNCHANGED,
     VOCABULARY_FILES,
     WORDPIECE,
 )
@@ -211,8 +211,8 @@ def _encode_varint(value: int) -> bytes:
 
 FAST_TOKENIZER = "tokenizer.json"
 
-# Types of the parts of the file, each with the keys that are read, the keys with the only possible values,
-# and the keys that do not change the ids. Other types, such as another normalizer, are refused.
+# For each type of part: keys that are read; keys with their only allowed values; keys that are ignored, since
+# they do not change the ids. Other types are errors.
 PART_KEYS: Mapping[str, tuple[set[str], Mapping[str, tuple[Any, ...]], set[str]]] = {
     FAST_TOKENIZER: (
         {"added_tokens", "model", "normalizer", "padding", "post_processor", "pre_tokenizer", "truncation"},
@@ -311,7 +311,7 @@ class FastTokenizer:
                 if self.values["normalizer"] is not None:
                     raise InputError(f"normalizer is {self.values['normalizer']}, where there is none here")
                 part = self._read_part("pre_tokenizer", "ByteLevel")
-                return {**UNCHANGED, "add_prefix_space": part["add_prefix_space"]}
+                return {**NO_NORMALIZATION, "add_prefix_space": part["add_prefix_space"]}
             self._read_part("pre_tokenizer", "BertPreTokenizer")
             part = self._read_part("normalizer", "BertNormalizer")
             lowercase, strips = part["lowercase"], part["strip_accents"]

@@ -91,7 +91,7 @@ class ForeignModel(NamedTuple):
     tensors: CheckpointTensors
     config: AlbertConfig
     task: dict[str, Any]  # the entries of task.json
-    stored: Mapping[str, VariableMap]  # names and shapes of the tensors, by our names of the variables
+    variable_map: Mapping[str, VariableMap]  # names and shapes of the tensors, by our names of the variables
     vocabulary: Path | None
     tokenizer: dict[str, bool] | None = None  # the entries of tokenizer.json
     is_ignored: Callable[[str], bool] = lambda name: False  # True for a tensor that no variable needs
@@ -111,9 +111,11 @@ def read_model(source: ForeignModel, partial: bool = False) -> tuple[Any, list[s
         holds non-finite values.
     """
     tensors, vocabulary = source.tensors, source.vocabulary
-    names = {stored.name for stored in source.stored.values()}
-    unread = sorted(tensors.shapes.keys() - names)
-    fresh = [name for name, stored in source.stored.items() if stored.name not in tensors.shapes]
+    names = {stored.name for stored in source.variable_map.values()}
+    unused = sorted(tensors.shapes.keys() - names)
+    newly_initialized = [
+        name for name, stored in source.variable_map.items() if stored.name not in tensors.shapes
+    ]
     problems = []
     if vocabulary is not None:
         try:
@@ -121,12 +123,14 @@ def read_model(source: ForeignModel, partial: bool = False) -> tuple[Any, list[s
         except InputError as error:
             problems.append(str(error))
     if not partial:
-        missing = [source.stored[name].name for name in fresh if name not in source.optional]
+        missing = [
+            source.variable_map[name].name for name in newly_initialized if name not in source.optional
+        ]
         problems += [f"{name} is missing" for name in missing]
-        problems += [f"{name} is unknown" for name in unread if not source.is_ignored(name)]
-    elif len(fresh) == len(source.stored):
+        problems += [f"{name} is unknown" for name in unused if not source.is_ignored(name)]
+    elif len(newly_initialized) == len(source.variable_map):
         problems.append("none of the encoder's variables is there")
-    for name, shape, *_ in source.stored.values():
+    for name, shape, *_ in source.variable_map.values():
         if tensors.shapes.get(name, shape) != shape:
             problems.append(f"{name} is {list(tensors.shapes[name])}, the config says {list(shape)}")
         elif tensors.dtypes.get(name, FLOATS[0]) not in FLOATS:
@@ -135,7 +139,7 @@ def read_model(source: ForeignModel, partial: bool = False) -> tuple[Any, list[s
         raise InputError(f"{tensors.origin}: {'; '.join(problems)}")
 
     def read(name: str) -> np.ndarray | None:
-        stored = source.stored.get(name)
+        stored = source.variable_map.get(name)
         if stored is None or stored.name not in tensors.shapes:
             return None
         with np.errstate(over="ignore"):  # overflows are found below
@@ -144,11 +148,11 @@ def read_model(source: ForeignModel, partial: bool = False) -> tuple[Any, list[s
             raise InputError(f"{tensors.origin}: {stored.name} holds NaN or infinity")
         return stored.convert(value)
 
-    return build_model(source.config, source.task, read), unread, fresh
+    return build_model(source.config, source.task, read), unused, newly_initialized
 
 
 def with_usual_names(tensors: CheckpointTensors, scope: str, anchor: str) -> CheckpointTensors:
-    """Gives the tensors their usual names, if they are part of a larger model or only an encoder.
+    """Renames the tensors of a bare encoder, or of a part of a larger model, to the usual names.
 
     Args:
       tensors: the checkpoint. Without the anchor, its names do not change.

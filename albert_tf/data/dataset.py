@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.data.documents import CorpusSplit, corpus_documents, shuffle_documents
+from albert_tf.data.documents import CorpusSplit, corpus_documents, shuffle_elements
 from albert_tf.data.example_builder import ExampleBuilder, fill_batch
 from albert_tf.data.sources import DocumentSource, document_source, find_inputs
 from albert_tf.data.tfrecords import (
@@ -75,7 +75,7 @@ def pretraining_dataset(
     data_service: str | None = None,
     **settings: Any,
 ) -> tf.data.Dataset:
-    r"""An endless `tf.data.Dataset` of masked batches of static shape, made from text.
+    r"""A `tf.data.Dataset` of masked pre-training batches of static shape, made from text.
 
     The same arguments give the same bytes. The function first reads the text once to its end and checks it.
     Shuffling reads the files in random order and mixes four files, then 1024 documents, then 4096 examples.
@@ -188,7 +188,7 @@ def example_batches(
             .map(lambda i, block: builder.rows(block, tf.random.fold_in(block_seed, i)), tf.data.AUTOTUNE)
             .unbatch()
         )
-        return shuffle_documents(rows, EXAMPLE_SHUFFLE_BUFFER, example_seed) if shuffle else rows
+        return shuffle_elements(rows, EXAMPLE_SHUFFLE_BUFFER, example_seed) if shuffle else rows
 
     return _batch_epochs(epochs, rows, builder.batch, builder.batch_size)
 

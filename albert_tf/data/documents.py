@@ -25,7 +25,7 @@ class Documents(NamedTuple):
 
     tokens: tf.Tensor  # int32 [T]
     sentence_lengths: tf.Tensor  # int32 [N], tokens; no sentence is empty
-    sentences: tf.Tensor  # int32 [D], number of sentences of each document
+    num_sentences: tf.Tensor  # int32 [D], sentences of each document
 
     @property
     def borders(self) -> tf.Tensor:
@@ -35,12 +35,12 @@ class Documents(NamedTuple):
     @property
     def document_ends(self) -> tf.Tensor:
         """For each sentence, the number of the first sentence after its document, int32 [N]."""
-        return tf.repeat(tf.cumsum(self.sentences), self.sentences)
+        return tf.repeat(tf.cumsum(self.num_sentences), self.num_sentences)
 
     @property
     def has_several_documents(self) -> tf.Tensor:
         """True if more than one document has sentences."""
-        return tf.reduce_sum(tf.cast(self.sentences > 0, tf.int32)) > 1
+        return tf.reduce_sum(tf.cast(self.num_sentences > 0, tf.int32)) > 1
 
 
 def text_documents(file: tf.Tensor | str) -> tf.data.Dataset:
@@ -90,9 +90,9 @@ def hash_bucket(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.to_hash_bucket_fast(tf.strings.substr(texts, 0, BYTES_HASHED), HASH_BUCKETS)
 
 
-def in_hash_range(buckets: tf.Tensor, share: tuple[float, float]) -> tf.Tensor:
+def in_hash_range(buckets: tf.Tensor, bounds: tuple[float, float]) -> tf.Tensor:
     """True for each `hash_bucket`, int64, in a part of the unit interval: begin, included, and end, not."""
-    first, last = (round(edge * HASH_BUCKETS) for edge in share)
+    first, last = (round(bound * HASH_BUCKETS) for bound in bounds)
     return (buckets >= first) & (buckets < last)
 
 
@@ -110,7 +110,7 @@ def tokenize_documents(documents: tf.Tensor, tokenize: Callable[[tf.Tensor], tf.
 
 def iter_documents(block: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields each document of a block of arrays: its tokens, int32 [T], and sentence lengths, int32 [N]."""
-    sentences = np.cumsum(block.sentences)
+    sentences = np.cumsum(block.num_sentences)
     borders = np.append(0, np.cumsum(block.sentence_lengths))[sentences]
     tokens = np.split(block.tokens, borders[:-1])
     return zip(tokens, np.split(block.sentence_lengths, sentences[:-1]), strict=True)
@@ -145,7 +145,7 @@ def corpus_documents(
         )
     if len(files) < context.num_input_pipelines:
         documents = documents.shard(context.num_input_pipelines, context.input_pipeline_id)
-    return documents if seed is None else shuffle_documents(documents, DOCUMENT_SHUFFLE_BUFFER, order)
+    return documents if seed is None else shuffle_elements(documents, DOCUMENT_SHUFFLE_BUFFER, order)
 
 
 def files_for_pipeline(files: Sequence[str], context: tf.distribute.InputContext) -> Sequence[str]:
@@ -154,7 +154,7 @@ def files_for_pipeline(files: Sequence[str], context: tf.distribute.InputContext
     return files[context.input_pipeline_id :: pipelines] if len(files) >= pipelines else files
 
 
-def shuffle_documents(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf.data.Dataset:
+def shuffle_elements(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf.data.Dataset:
     """Shuffles a dataset with a buffer of `size` elements; seed is int64 [2].
 
     Call it inside a function of tf.data: there it is independent of the seed of the whole program.
@@ -164,9 +164,9 @@ def shuffle_documents(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> t
 
 
 class CorpusSplit(NamedTuple):
-    """A part of a corpus, whatever its order: from `begin` to `end` in the unit interval.
+    """A part of a corpus: from `begin` to `end` in the unit interval.
 
-    Two shares that divide the interval divide the corpus.
+    It does not depend on the order of the files. Two splits that divide the interval divide the corpus.
     """
 
     of: str  # BY_HASH: hashes of whole documents; BY_POSITION: positions of tokens in each document
@@ -175,12 +175,12 @@ class CorpusSplit(NamedTuple):
 
     @property
     def complement(self) -> CorpusSplit:
-        """The rest of the corpus. This share must begin at 0 or end at 1."""
+        """The rest of the corpus. This split must begin at 0 or end at 1."""
         begin, end = (self.end, 1.0) if self.begin == 0 else (0.0, self.begin)
         return self._replace(begin=begin, end=end)
 
     def limit_size(self, size: float) -> CorpusSplit:
-        """This share, made no larger than `size`. It must begin at 0 or end at 1."""
+        """This split, at most `size` large. It must begin at 0 or end at 1."""
         if self.begin == 0:
             return self._replace(end=min(self.end, size))
         return self._replace(begin=max(self.begin, 1 - size))
@@ -192,7 +192,7 @@ def split_between(documents: Documents, begin: float, end: float) -> Documents:
     A cut is moved back to the last end of a sentence; a cut inside the first sentence stays in its place.
     """
     borders = documents.borders  # [N + 1], in tokens
-    limits = tf.concat([[0], tf.cumsum(documents.sentences)], axis=0)  # [D + 1], in sentences
+    limits = tf.concat([[0], tf.cumsum(documents.num_sentences)], axis=0)  # [D + 1], in sentences
     limits = tf.gather(borders, limits)  # [D + 1], in tokens
     starts, sizes = limits[:-1], limits[1:] - limits[:-1]  # [D]
 
@@ -202,7 +202,7 @@ def split_between(documents: Documents, begin: float, end: float) -> Documents:
         return tf.where(border > starts, border, position)
 
     first, last = find_cut(begin), find_cut(end)
-    document = tf.repeat(tf.range(tf.size(starts)), documents.sentences)  # [N]
+    document = tf.repeat(tf.range(tf.size(starts)), documents.num_sentences)  # [N]
     lengths = tf.minimum(borders[1:], tf.gather(last, document)) - tf.maximum(
         borders[:-1], tf.gather(first, document)
     )

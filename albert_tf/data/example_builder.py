@@ -101,14 +101,15 @@ def split_long(
     sentence = tf.searchsorted(limits, numbers, side="right")
     after = tf.gather(begins, sentence) + (numbers + 1 - tf.gather(limits - parts, sentence)) * max_tokens
     ends = tf.minimum(after, tf.gather(ends, sentence))
-    document_borders = tf.gather(borders, tf.concat([[0], tf.cumsum(documents.sentences)], axis=0))  # [D + 1]
+    sentence_counts = tf.concat([[0], tf.cumsum(documents.num_sentences)], axis=0)  # before each document
+    document_borders = tf.gather(borders, sentence_counts)  # [D + 1]
     counts = tf.searchsorted(ends, document_borders, side="right")
     return Documents(tokens, ends - tf.concat([[0], ends], axis=0)[:-1], counts[1:] - counts[:-1])
 
 
 def add_separators(documents: Documents, separator: int) -> Documents:
     """Puts a separator token before each document, into its first sentence. Empty documents are dropped."""
-    sentences = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M]
+    sentences = tf.boolean_mask(documents.num_sentences, documents.num_sentences > 0)  # [M]
     first, ends = tf.cumsum(sentences, exclusive=True), tf.cumsum(sentences)
     lengths = tf.gather(documents.borders, ends) - tf.gather(documents.borders, first)
     count = tf.size(sentences)
@@ -145,7 +146,7 @@ def pack_sentences(documents: Documents, separator: int, max_tokens: int) -> Doc
     """
     first = _input_starts(documents, separator, max_tokens)
     borders = tf.concat([tf.gather(documents.borders, first), [tf.size(documents.tokens)]], axis=0)  # [C + 1]
-    return merge_documents(Documents(documents.tokens, borders[1:] - borders[:-1], documents.sentences))
+    return merge_documents(Documents(documents.tokens, borders[1:] - borders[:-1], documents.num_sentences))
 
 
 def whole_sentence_inputs(documents: Documents, separator: int) -> Segments:
@@ -156,7 +157,7 @@ def whole_sentence_inputs(documents: Documents, separator: int) -> Segments:
 
 def merge_documents(documents: Documents) -> Documents:
     """Merges all documents into one. Only their separators still tell them apart."""
-    return documents._replace(sentences=tf.size(documents.sentence_lengths)[tf.newaxis])
+    return documents._replace(num_sentences=tf.size(documents.sentence_lengths)[tf.newaxis])
 
 
 def pack_across_documents(blocks: tf.data.Dataset, separator: int, max_tokens: int) -> tf.data.Dataset:
@@ -170,12 +171,13 @@ def pack_across_documents(blocks: tf.data.Dataset, separator: int, max_tokens: i
         block, is_last = element
         tokens = tf.concat([carried.tokens, block.tokens], axis=0)
         lengths = tf.concat([carried.sentence_lengths, block.sentence_lengths], axis=0)
-        both = merge_documents(Documents(tokens, lengths, carried.sentences))
+        both = merge_documents(Documents(tokens, lengths, carried.num_sentences))
         first = tf.concat([_input_starts(both, separator, max_tokens), [tf.size(lengths)]], axis=0)  # [C + 1]
         borders = tf.gather(both.borders, first)
         count = tf.where(is_last, tf.size(first) - 1, tf.maximum(tf.size(first) - 2, 0))
-        unfinished = Documents(tokens[borders[count] :], lengths[first[count] :], carried.sentences)
-        inputs = Documents(tokens[: borders[count]], (borders[1:] - borders[:-1])[:count], carried.sentences)
+        unfinished = Documents(tokens[borders[count] :], lengths[first[count] :], carried.num_sentences)
+        input_lengths = (borders[1:] - borders[:-1])[:count]
+        inputs = Documents(tokens[: borders[count]], input_lengths, carried.num_sentences)
         return merge_documents(unfinished), merge_documents(inputs)
 
     empty = tf.zeros([0], tf.int32)
@@ -218,7 +220,10 @@ class ExampleBuilder:
         check_range("batch_size", self.batch_size, at_least=1, below=2**31)
 
     def blocks(self, documents: tf.data.Dataset) -> tf.data.Dataset:
-        """Blocks of documents for `rows`, from a dataset of `Documents`: packed, if the input format is."""
+        """The blocks that `rows` takes, from a dataset of `Documents`.
+
+        For a packed input format, sentences are joined into inputs here.
+        """
         if not self.settings.is_packed:
             return documents
         across_documents = self.settings.input_format == FULL_SENTENCES
@@ -245,7 +250,7 @@ class ExampleBuilder:
           length of each segment, the label. They share one tensor because moving several through the shuffle
           takes as long as making them.
         """
-        settings, frame = self.settings, self.vocabulary.input_format
+        settings, special_tokens = self.settings, self.vocabulary.input_format
         pair_seed, mask_seed = tf.unstack(tf.random.split(seed))
         if settings.is_packed:
             segments = whole_sentence_inputs(documents, self._separator)
@@ -258,8 +263,8 @@ class ExampleBuilder:
                 pair_seed,
             )
         spans = documents.tokens, segments.starts, segments.lengths
-        word_ids = pack_spans(*spans, settings.seq_length, frame)[WORD_IDS]
-        segment_of = segment_numbers(segments.lengths, settings.seq_length, frame)
+        word_ids = pack_spans(*spans, settings.seq_length, special_tokens)[WORD_IDS]
+        segment_of = segment_numbers(segments.lengths, settings.seq_length, special_tokens)
         if settings.input_format == FULL_SENTENCES:
             segment_of = document_numbers(word_ids, segment_of, self._separator)
         masked = mask_tokens(word_ids, segment_of, mask_seed, self.vocabulary, settings)
@@ -287,8 +292,8 @@ class ExampleBuilder:
     @property
     def _max_tokens(self) -> int:
         """Tokens of an example without the special tokens around its segments."""
-        frame = self.vocabulary.input_format
-        return self.settings.seq_length - frame.num_special_tokens(self.settings.segments)
+        special_tokens = self.vocabulary.input_format
+        return self.settings.seq_length - special_tokens.num_special_tokens(self.settings.segments)
 
     @property
     def _separator(self) -> int:

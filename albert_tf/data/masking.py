@@ -1,4 +1,4 @@
-"""n-gram masks by random tiling: no overlaps, no loops over tokens, spans of exact probabilities.
+"""n-gram masks by random tiling: no overlaps, no loops over tokens, and span lengths of exactly p(n) ∝ 1/n.
 
 Spans of independent lengths tile the words of each segment from left to right. Whole spans are masked in a
 random order until the budget is spent.
@@ -17,7 +17,7 @@ from albert_tf.text.tokenizer import Vocabulary
 # Shares of the selected tokens that become [MASK] and that stay unchanged. The others become random tokens.
 _MASK_SHARE, _UNCHANGED_SHARE = 0.8, 0.1
 
-_DRAWS = 96  # spans drawn at a time; the budget of 512 tokens, 77, is mostly used up by fewer
+_DRAWS = 96  # spans drawn at a time; 512 tokens, of which 77 are masked, mostly need fewer
 _STRIP = 32
 _TRIANGLE = np.triu(np.ones([_STRIP, _STRIP], np.float32))
 
@@ -153,7 +153,7 @@ def _select_in_order(sizes: tf.Tensor, budget: tf.Tensor) -> tuple[tf.Tensor, tf
 
 
 def mask_budget(tokens: tf.Tensor, masked_lm_prob: float, max_predictions: int) -> tf.Tensor:
-    """Tokens of each row to mask, int32 [B]: masked_lm_prob of its ordinary tokens, int32 [B], rounded.
+    """The number of tokens to mask in each row, int32 [B]: masked_lm_prob times `tokens`, rounded.
 
     At least 1, or 0 if masked_lm_prob is 0; at most max_predictions.
     """

@@ -30,8 +30,8 @@ from albert_tf.data.prepare_files import (
     write_spill,
 )
 from albert_tf.data.prepare_plan import (
-    Preparation,
     PreparationFailed,
+    PreparationPlan,
     begin_output,
     clear_unfinished,
     finish_output,
@@ -39,7 +39,7 @@ from albert_tf.data.prepare_plan import (
     format_counts,
 )
 from albert_tf.errors import InputError
-from albert_tf.io import address_of, check_place, lock_folder
+from albert_tf.io import address_of, check_output_path, lock_folder
 from albert_tf.text.files import Paths, file_identities, input_files
 from albert_tf.text.tokenizer import load_tokenizer_config
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
@@ -118,9 +118,9 @@ def prepare(
 ) -> dict[str, Any]:
     """Tokenises text into a folder of shards that `pretraining_dataset` reads.
 
-    The same settings give the same files for any number of workers. A worker holds in memory the tokens of a
-    slice of the text (32 MiB, but a whole .gz file, which can only be read from its beginning) or of a shard.
-    Split large .gz files, and choose more shards for a large corpus.
+    The same settings give the same files for any number of workers. A worker holds the tokens of one slice of
+    the text, or of one shard, in memory. A slice is 32 MiB of a file, or a whole .gz file, since a .gz can
+    only be read from its beginning. Split large .gz files, and choose more shards for a large corpus.
 
     Args:
       inputs: text files, also .gz: a path, a glob or a list, on any filesystem that TensorFlow reads.
@@ -136,7 +136,7 @@ def prepare(
       The content of stats.json.
     Raises:
       FileNotFoundError: an input or the vocabulary does not exist.
-      ValueError: a setting or flag is invalid, or the folder holds a corpus with other settings.
+      InputError: a setting or flag is invalid, or the folder holds a corpus with other settings.
       FileExistsError: the folder holds the input, or files that `prepare` has not written.
       BlockingIOError: another process prepares text in the folder.
       PreparationFailed: a task failed, for example on a damaged file, or the files hold no documents.
@@ -145,7 +145,7 @@ def prepare(
     tokenizer_settings = {name: settings.pop(name) for name in TOKENIZER_DEFAULTS if name in settings}
     files = input_files(inputs)
     identities = file_identities(files)
-    plan = Preparation(
+    plan = PreparationPlan(
         files=tuple((file, identity["bytes"]) for file, identity in zip(files, identities, strict=True)),
         identities=tuple(identities),
         output=os.fspath(output),
@@ -165,14 +165,14 @@ def _lock_output(output: str) -> Iterator[None]:
         yield
         return
     folder = Path(output)
-    check_place(folder, is_folder=True)
+    check_output_path(folder, is_folder=True)
     folder.mkdir(parents=True, exist_ok=True)
     with lock_folder(folder):
         yield
 
 
 def _prepare(
-    plan: Preparation, options: PipelineOptions, runner: PipelineRunner, report: Callable[[str], None]
+    plan: PreparationPlan, options: PipelineOptions, runner: PipelineRunner, report: Callable[[str], None]
 ) -> dict[str, Any]:
     """Does the work of `prepare` in a locked folder."""
     if (stats := begin_output(plan)) is not None:
@@ -199,7 +199,7 @@ def _last_line(error: Exception) -> str:
     return _ERROR_CLASS.sub("", lines[-1].strip().partition(" [while running ")[0])
 
 
-def _run_pipeline(plan: Preparation, options: PipelineOptions, runner: PipelineRunner) -> None:
+def _run_pipeline(plan: PreparationPlan, options: PipelineOptions, runner: PipelineRunner) -> None:
     """Runs the Beam pipeline with the unfinished tasks."""
     slices, finished = file_slices(plan.files), finished_tasks(plan)
     missing_slices = [x for x in slices if spill_name(x.number) not in finished]
@@ -221,7 +221,7 @@ def _run_pipeline(plan: Preparation, options: PipelineOptions, runner: PipelineR
 
 
 @contextmanager
-def _report_progress(plan: Preparation, report: Callable[[str], None]) -> Iterator[None]:
+def _report_progress(plan: PreparationPlan, report: Callable[[str], None]) -> Iterator[None]:
     """Reports the number of finished tasks, on all machines, every few seconds while the block runs."""
     slices, shards, is_over = len(file_slices(plan.files)), set(plan.shard_names), threading.Event()
 

@@ -16,7 +16,6 @@ from typing import IO, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import SENTENCE_LABELS
 from albert_tf.data.dataset import example_batches
 from albert_tf.data.documents import (
     BYTES_HASHED,
@@ -29,14 +28,14 @@ from albert_tf.data.documents import (
 )
 from albert_tf.data.example_builder import ExampleBuilder
 from albert_tf.data.prepare_plan import (
-    Preparation,
+    PreparationPlan,
+    atomic_output_file,
     check_spill,
     is_finished,
     read_output_json,
-    whole_output_file,
     write_output_json,
 )
-from albert_tf.data.prepared import BYTES_FEATURE, EVAL_SHARDS, TRAIN_SHARDS, encode_document, shard_name
+from albert_tf.data.prepared import EVAL_SHARDS, SHARD_BYTES, TRAIN_SHARDS, encode_document, shard_name
 from albert_tf.data.sources import prepared_source
 from albert_tf.data.tfrecords import encode_examples
 from albert_tf.recipes import ExampleSettings
@@ -222,8 +221,8 @@ class Document(NamedTuple):
 
     digest: bytes  # hash of the text and the seed, which decides about the shard and the position in it
     identity: bytes  # hash of the whole document and the part's position in it, the same for duplicates
-    sentences: int
-    tokens: int
+    num_sentences: int
+    num_tokens: int
     record: bytes
 
 
@@ -232,7 +231,7 @@ def spill_name(number: int) -> str:
     return f"run-{number:06d}"
 
 
-def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
+def write_spill(file_slice: FileSlice, plan: PreparationPlan) -> None:
     """Tokenises a slice, and writes its documents, sorted by shard and digest, and a JSON file of counts."""
     if is_finished(plan, spill_name(file_slice.number)):
         return
@@ -248,7 +247,7 @@ def write_spill(file_slice: FileSlice, plan: Preparation) -> None:
     path = plan.unfinished_path(spill_name(file_slice.number))
     slices, position = {}, 0
     with (
-        whole_output_file(path, plan.unfinished_path()) as temporary,
+        atomic_output_file(path, plan.unfinished_path()) as temporary,
         tf.io.gfile.GFile(temporary, "wb") as file,
     ):
         for shard, documents in by_shard.items():
@@ -272,7 +271,7 @@ def _add_identities(parts: list[tuple[int, str, Document]]) -> Iterator[tuple[st
 
 
 def _tokenize_parts(
-    batch: list[Part], plan: Preparation, counts: Counter[str]
+    batch: list[Part], plan: PreparationPlan, counts: Counter[str]
 ) -> Iterator[tuple[int, str, Document]]:
     """Yields each part that has tokens: the number of its document, the name of its shard, and the part."""
     texts = [b"\n".join(part.sentences) for part in batch]
@@ -299,7 +298,7 @@ def _fast_tokenizer(tokenizer: TokenizerConfig) -> Tokenize:
     return tokenizer.open().fast_tokenizer()
 
 
-def write_shard(name: str, plan: Preparation, spills: int, spills_written: int) -> None:
+def write_shard(name: str, plan: PreparationPlan, spills: int, spills_written: int) -> None:
     """Merges a shard from all spills, and writes a JSON file of its counts into the unfinished folder.
 
     `spills_written`, the number of spills that this run of the pipeline wrote, makes the task wait for them.
@@ -312,21 +311,21 @@ def write_shard(name: str, plan: Preparation, spills: int, spills_written: int) 
         documents = [next(same) for _, same in itertools.groupby(documents, key=lambda x: x.identity)]
     counts = {
         "documents": len(documents),
-        "sentences": sum(document.sentences for document in documents),
-        "tokens": sum(document.tokens for document in documents),
+        "sentences": sum(document.num_sentences for document in documents),
+        "tokens": sum(document.num_tokens for document in documents),
         "dropped_duplicate": count - len(documents),
     }
-    with whole_output_file(plan.path(name), plan.unfinished_path()) as temporary:
+    with atomic_output_file(plan.path(name), plan.unfinished_path()) as temporary:
         with tf.io.TFRecordWriter(temporary) as file:
             for document in documents:
                 file.write(document.record)
         if plan.format == "examples":
             counts["examples"] = write_examples(temporary, name, plan)
-        counts[BYTES_FEATURE] = tf.io.gfile.stat(temporary).length
+        counts[SHARD_BYTES] = tf.io.gfile.stat(temporary).length
     write_output_json(plan.unfinished_path(f"{name}.json"), counts)
 
 
-def _read_spill(number: int, shard: str, plan: Preparation) -> Iterator[Document]:
+def _read_spill(number: int, shard: str, plan: PreparationPlan) -> Iterator[Document]:
     """Yields the documents of a shard in a spill, in order."""
     path = plan.unfinished_path(spill_name(number))
     begin, size = read_output_json(f"{path}.json", check_spill)["slices"][shard]
@@ -335,18 +334,18 @@ def _read_spill(number: int, shard: str, plan: Preparation) -> Iterator[Document
         content = file.read(size) if size else b""
     position = 0
     while position < size:
-        digest, identity, sentences, tokens, length = _HEADER.unpack_from(content, position)
+        digest, identity, num_sentences, num_tokens, length = _HEADER.unpack_from(content, position)
         position += _HEADER.size + length
-        yield Document(digest, identity, sentences, tokens, content[position - length : position])
+        yield Document(digest, identity, num_sentences, num_tokens, content[position - length : position])
 
 
-def make_example_builder(plan: Preparation) -> ExampleBuilder:
+def make_example_builder(plan: PreparationPlan) -> ExampleBuilder:
     """Makes the ExampleBuilder for a plan; InputError if its sizes are impossible."""
     settings = ExampleSettings(seq_length=plan.seq_length, max_predictions=plan.max_predictions)
     return ExampleBuilder(plan.tokenizer.open().vocabulary, settings, _EXAMPLES_PER_BATCH)
 
 
-def write_examples(path: str, shard: str, plan: Preparation) -> int:
+def write_examples(path: str, shard: str, plan: PreparationPlan) -> int:
     """Replaces the documents in a file by examples, made dupe_factor times, and returns their number.
 
     The seed depends on the name of the shard.
@@ -360,11 +359,11 @@ def write_examples(path: str, shard: str, plan: Preparation) -> int:
         epochs=1 if shard.startswith(EVAL_SHARDS) else plan.dupe_factor,
         seed=seed,
     )
-    label = SENTENCE_LABELS[builder.settings.sentence_objective]
     count = 0
-    with whole_output_file(path, os.path.dirname(path)) as temporary, tf.io.TFRecordWriter(temporary) as file:  # noqa: PTH120
+    folder = os.path.dirname(path)  # noqa: PTH120
+    with atomic_output_file(path, folder) as temporary, tf.io.TFRecordWriter(temporary) as file:
         for batch in batches.as_numpy_iterator():
-            for record in encode_examples(batch, builder.vocabulary, label):
+            for record in encode_examples(batch, builder.vocabulary):
                 file.write(record)
                 count += 1
     return count

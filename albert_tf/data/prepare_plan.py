@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.data.prepared import (
-    BYTES_FEATURE,
     EVAL_SHARDS,
+    SHARD_BYTES,
     STATS_FILE,
     TRAIN_SHARDS,
     read_stats,
@@ -31,7 +31,7 @@ from albert_tf.errors import (
     make_list_check,
     make_object_check,
 )
-from albert_tf.io import dump_json, parse_json
+from albert_tf.io import json_text, parse_json
 from albert_tf.recipes import PreparationSettings
 from albert_tf.settings import field_defaults
 from albert_tf.text.files import check_identities, describe_difference
@@ -40,7 +40,7 @@ from albert_tf.text.tokenizer_config import KIND_DEFAULTS
 
 
 @contextmanager
-def whole_output_file(path: str, temporary_folder: str) -> Iterator[str]:
+def atomic_output_file(path: str, temporary_folder: str) -> Iterator[str]:
     """Yields a temporary path to write to. Renames the file to `path` if the block raises no error."""
     temporary = os.path.join(temporary_folder, f"{uuid.uuid4().hex}.tmp")  # noqa: PTH118
     try:
@@ -51,11 +51,11 @@ def whole_output_file(path: str, temporary_folder: str) -> Iterator[str]:
             tf.io.gfile.remove(temporary)
 
 
-def write_output_json(path: str, value: Any) -> None:
+def write_output_json(path: str, values: Mapping[str, Any]) -> None:
     """Writes a JSON file atomically."""
     folder = os.path.dirname(path)  # noqa: PTH120
-    with whole_output_file(path, folder) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
-        file.write(dump_json(value, indent=2) + "\n")
+    with atomic_output_file(path, folder) as temporary, tf.io.gfile.GFile(temporary, "w") as file:
+        file.write(json_text(values))
 
 
 def read_output_json(path: str, check: Check) -> Any:
@@ -81,7 +81,7 @@ _check_stored_settings = make_object_check(
 )
 _check_shard = make_object_check(
     dict.fromkeys(("documents", "sentences", "tokens", "dropped_duplicate"), check_count),
-    dict.fromkeys((BYTES_FEATURE, "examples"), check_count),
+    dict.fromkeys((SHARD_BYTES, "examples"), check_count),
 )
 _check_slices = make_list_check(check_count, check_count)
 
@@ -97,7 +97,7 @@ class PreparationFailed(WorkFailed):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Preparation(PreparationSettings):
+class PreparationPlan(PreparationSettings):
     """A corpus to prepare, in a form that can be sent to other machines.
 
     Args:
@@ -145,7 +145,7 @@ class Preparation(PreparationSettings):
         return os.path.join(self.output, name)  # noqa: PTH118
 
 
-def begin_output(plan: Preparation) -> dict[str, Any] | None:
+def begin_output(plan: PreparationPlan) -> dict[str, Any] | None:
     """Prepares the output folder, and keeps the finished tasks of an earlier run.
 
     Returns:
@@ -183,7 +183,7 @@ def begin_output(plan: Preparation) -> dict[str, Any] | None:
     return None
 
 
-def _check_same_settings(plan: Preparation, stored: Mapping[str, Any]) -> None:
+def _check_same_settings(plan: PreparationPlan, stored: Mapping[str, Any]) -> None:
     """Raises InputError if the stored settings differ from the plan's; missing ones count as the defaults.
 
     The text may have moved: names, sizes and digests of the files are compared, not their folders. Corpora of
@@ -208,7 +208,7 @@ def _check_same_settings(plan: Preparation, stored: Mapping[str, Any]) -> None:
         )
 
 
-def clear_unfinished(plan: Preparation) -> None:
+def clear_unfinished(plan: PreparationPlan) -> None:
     """Removes unfinished work, and the output folder if it is then empty."""
     if tf.io.gfile.exists(plan.unfinished_path()):
         tf.io.gfile.rmtree(plan.unfinished_path())
@@ -216,7 +216,7 @@ def clear_unfinished(plan: Preparation) -> None:
             tf.io.gfile.rmtree(plan.output)
 
 
-def finished_tasks(plan: Preparation) -> set[str]:
+def finished_tasks(plan: PreparationPlan) -> set[str]:
     """The names of the finished tasks: `run-<number>` for a slice, otherwise the name of the shard."""
     try:
         names = tf.io.gfile.listdir(plan.unfinished_path())
@@ -225,12 +225,12 @@ def finished_tasks(plan: Preparation) -> set[str]:
     return {name.removesuffix(".json") for name in names if name.endswith(".json") and name != _SETTINGS}
 
 
-def is_finished(plan: Preparation, task: str) -> bool:
+def is_finished(plan: PreparationPlan, task: str) -> bool:
     """True if a task is finished. A cluster repeats a finished task if it loses the worker that ran it."""
     return tf.io.gfile.exists(plan.unfinished_path(f"{task}.json"))
 
 
-def finish_output(plan: Preparation) -> dict[str, Any]:
+def finish_output(plan: PreparationPlan) -> dict[str, Any]:
     """Writes and returns stats.json, with the sums of the tasks' counts, and removes unfinished work.
 
     Raises:
@@ -245,7 +245,7 @@ def finish_output(plan: Preparation) -> dict[str, Any]:
         counts.update(read_output_json(plan.unfinished_path(f"{name}.json"), check_spill)["counts"])
     for shard in shards.values():
         counts["dropped_duplicate"] += shard.pop("dropped_duplicate")
-        counts.update({name: count for name, count in shard.items() if name != BYTES_FEATURE})
+        counts.update({name: count for name, count in shard.items() if name != SHARD_BYTES})
     if not counts["documents"]:
         for name in plan.shard_names:
             tf.io.gfile.remove(plan.path(name))

@@ -27,7 +27,7 @@ from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 
 STATS_FILE = "stats.json"
-BYTES_FEATURE = "bytes"  # size of a shard, in stats.json
+SHARD_BYTES = "bytes"  # size of a shard, in stats.json
 TRAIN_SHARDS, EVAL_SHARDS = "train", "eval"  # prefixes of the shards' names
 
 _RECORDS_PER_BATCH = 256
@@ -107,7 +107,7 @@ def check_prepared(folder: str, files: Iterable[str], tokenizer: TextTokenizer) 
         if tf.io.gfile.isdir(file):
             raise IsADirectoryError(f"{file} is a folder: the shard must be a file: copy it again")
         size = tf.io.gfile.stat(file).length
-        expected = stats["shards"].get(os.path.basename(file), {}).get(BYTES_FEATURE, size)  # noqa: PTH119
+        expected = stats["shards"].get(os.path.basename(file), {}).get(SHARD_BYTES, size)  # noqa: PTH119
         if size != expected:
             raise InputError(
                 f"{file} is damaged or cut off: it has {size} bytes, not the {expected} of {STATS_FILE}: "

@@ -56,7 +56,7 @@ def chunk_starts(documents: Documents, ends: tf.Tensor) -> tf.Tensor:
     The first chunk of a document starts with it, and each other chunk where the one before ends.
     """
     count = tf.size(ends)
-    first = tf.cumsum(documents.sentences, exclusive=True)  # [D]
+    first = tf.cumsum(documents.num_sentences, exclusive=True)  # [D]
     starts = tf.scatter_nd(first[:, tf.newaxis], tf.ones_like(first), [count + 1])
     starts = tf.minimum(starts, 1)  # a document without sentences has the same start as the next one
     following = tf.concat([ends, [count]], axis=0)  # [N + 1]; the end of all sentences is followed by itself
@@ -154,7 +154,7 @@ def sample_other_sentences(
       The first token of the sentences and the token after them, int32 [C] each.
     """
     document_seed, sentence_seed = tf.unstack(tf.random.split(seed))
-    sizes = tf.boolean_mask(documents.sentences, documents.sentences > 0)  # [M], sentences
+    sizes = tf.boolean_mask(documents.num_sentences, documents.num_sentences > 0)  # [M], sentences
     limits = tf.cumsum(sizes)
     count = tf.maximum(tf.size(sizes), 1)
     current = tf.searchsorted(limits, first, side="right")  # [C]
@@ -200,8 +200,7 @@ def trim_starts(
     Source: google-research/albert, `truncate_seq_pair`.
     """
     excess = tf.cast(tf.stack(lengths) - tf.stack(trimmed_lengths), tf.float32)
-    shape = tf.shape(excess)
-    at_front = tf.random.stateless_binomial(shape, seed, excess, 0.5, tf.int32)
+    at_front = tf.random.stateless_binomial(tf.shape(excess), seed, excess, 0.5, tf.int32)
     return tuple(tf.unstack(tf.stack(starts) + at_front, num=len(starts)))
 
 

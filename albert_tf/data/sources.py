@@ -137,7 +137,10 @@ def evaluation_files(inputs: Paths) -> list[str]:
 
 
 def is_tfrecord(file: str) -> bool:
-    """True if a file's name says so, or the file begins with the length of a record that fits into it."""
+    """True if the name has `.tfrecord` or `.tf_record`, or the file begins as TFRecords do.
+
+    Its first 8 bytes are then the length of a record that fits into the file.
+    """
     name = os.path.basename(file)  # noqa: PTH119
     if ".tfrecord" in name or ".tf_record" in name:
         return True

@@ -49,10 +49,8 @@ def tfrecord_reader(files: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Datas
         size = tf.reduce_max(tf.where(paths == file, sizes, 0))
 
         def check_size(bytes_read: tf.Tensor, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            at_end = record == ""
-            with tf.control_dependencies(
-                [tf.debugging.Assert(~at_end | (bytes_read == size), [file, _REMEDY])]
-            ):
+            is_whole = (record != "") | (bytes_read == size)
+            with tf.control_dependencies([tf.debugging.Assert(is_whole, [file, _REMEDY])]):
                 record_bytes = tf.cast(tf.strings.length(record) + _FRAME_BYTES, tf.int64)
             return bytes_read + record_bytes, record
 
@@ -64,7 +62,10 @@ def tfrecord_reader(files: Sequence[str]) -> Callable[[tf.Tensor], tf.data.Datas
 
 
 def assert_documents_remain(documents: tf.data.Dataset, files: Sequence[str]) -> tf.Operation:
-    """Ends a pipeline whose files were emptied while it read them; it would wait for a batch for ever."""
+    """Ends the pipeline with an error if its files were emptied meanwhile.
+
+    Without it, the pipeline would wait for a batch for ever.
+    """
     first = documents.take(1).reduce(tf.constant(0), lambda count, _: count + 1)
     return tf.debugging.Assert(first > 0, [files[0], _EMPTIED], name="documents_left")
 
@@ -73,7 +74,8 @@ def assert_documents_remain(documents: tf.data.Dataset, files: Sequence[str]) ->
 def name_damaged_files() -> Iterator[None]:
     """Turns the block's pipeline errors about a file into an error of one line that names the file.
 
-    TensorFlow puts such an error inside other text ("Graph execution error"), also one from another host.
+    TensorFlow wraps such an error in other text ("Graph execution error"), also if it comes from another
+    host.
 
     Raises:
       InputError: a file is damaged, or was emptied.
@@ -144,19 +146,17 @@ GOOGLE_LABELS = "next_sentence_labels"
 TOKEN_BOUNDARY = "token_boundary"  # 1 where a word starts and at special tokens
 
 
-def encode_examples(
-    batch: Mapping[str, np.ndarray], vocabulary: Vocabulary, label_name: str | None
-) -> list[bytes]:
+def encode_examples(batch: Mapping[str, np.ndarray], vocabulary: Vocabulary) -> list[bytes]:
     """Serialises the rows of a batch of `pretraining_dataset` as tf.train.Examples, without filler rows.
 
-    `label_name` is the name of the sentence labels in the batch. None writes zeros.
+    The batch has sentence order labels.
     """
     original = np.array(batch[WORD_IDS])
     rows, columns = np.nonzero(batch[MLM_WEIGHTS])
     original[rows, batch[MLM_POSITIONS][rows, columns]] = batch[MLM_IDS][rows, columns]
     special = np.isin(original, vocabulary.input_format.framing_ids)
     boundary = (special | vocabulary.starts_word[original]) & (batch[INPUT_MASK] == 1)
-    labels = batch[label_name] if label_name else np.zeros(len(original), np.int32)
+    labels = batch[SENTENCE_LABELS["sop"]]
     columns_by_name = {google: batch[name] for name, google in GOOGLE_NAMES.items()}
     columns_by_name |= {TOKEN_BOUNDARY: boundary.astype(np.int32), GOOGLE_LABELS: labels[:, np.newaxis]}
     real = np.flatnonzero(batch[INPUT_MASK].any(axis=1))
@@ -168,17 +168,21 @@ def encode_examples(
 def check_example(
     example: tf.train.Example, file: str, seq_length: int, max_predictions: int | None, vocab_size: int
 ) -> int:
-    """The number of predictions that an example stores, P; InputError if its sizes or ids are others."""
+    """The number of predictions that an example stores, P.
+
+    Raises InputError if its sizes or ids do not match the arguments.
+    """
     features = example.features.feature
     if missing := {*GOOGLE_NAMES.values(), GOOGLE_LABELS} - features.keys():
         raise InputError(f"{file}: its records have no {min(missing)}: they are not pre-training examples")
     ids = features[GOOGLE_NAMES[WORD_IDS]].int64_list.value
+    largest = max(ids, default=0)
     predictions = len(features[GOOGLE_NAMES[MLM_IDS]].int64_list.value)
     requested = {"seq_length": seq_length, "max_predictions": max_predictions or predictions}
     stored = {"seq_length": len(ids), "max_predictions": predictions}
-    if requested != stored or max(ids) >= vocab_size:
+    if requested != stored or largest >= vocab_size:
         raise InputError(
-            f"{file}: its examples have {stored} and ids up to {max(ids)}; asked for are {requested} and a "
+            f"{file}: its examples have {stored} and ids up to {largest}; asked for are {requested} and a "
             f"vocabulary of {vocab_size} pieces"
         )
     return predictions

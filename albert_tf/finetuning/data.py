@@ -24,7 +24,7 @@ from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import TaskSpec
 from albert_tf.io import PathLike
 from albert_tf.models.memory import TRAINING_COPIES, check_memory
-from albert_tf.runs.run_directory import CHOSEN, VOCABULARY_KEY, RunContents, RunDirectory
+from albert_tf.runs.run_directory import CHOSEN_THRESHOLD_KEY, VOCABULARY_KEY, RunContents, RunDirectory
 from albert_tf.settings import flatten_record
 from albert_tf.tasks.batches import batches_per_epoch, task_batches
 from albert_tf.tasks.columns import Columns
@@ -59,7 +59,7 @@ class Splits(NamedTuple):
 
 
 def read_splits(
-    task: TaskSpec,
+    spec: TaskSpec,
     folder: PathLike | None,
     train: Paths | None,
     dev: Paths | None,
@@ -75,23 +75,23 @@ def read_splits(
       FileNotFoundError: a file is missing.
       InputError: a line does not fit the task, or there are too few records to hold some out.
     """
-    if task.format.is_folder:
+    if spec.format.is_folder:
         assert folder is not None
-        return Splits(task.format.read_sets(folder, [TRAIN])[TRAIN], read_dev_sets(task, folder))
+        return Splits(spec.format.read_splits(folder, [TRAIN])[TRAIN], read_dev_sets(spec, folder))
     assert train is not None
-    records = task.format.read(train, True, columns)
+    records = spec.format.read(train, True, columns)
     if dev is not None:
-        return Splits(records, read_dev_sets(task, file=dev, columns=columns))
-    train_records, dev_records = split_train_dev(records, share, task.kind.labels_of)
+        return Splits(records, read_dev_sets(spec, file=dev, columns=columns))
+    train_records, dev_records = split_train_dev(records, share, spec.task_class.labels_of)
     names = ", ".join(path_list(train))
     if not train_records or not dev_records:
-        raise InputError(f"{names}: too little to hold any of it out: add examples, or name others by --eval")
+        raise InputError(f"{names}: too little to hold any of it out: add examples, or name others by `eval`")
     held_out = f"{len(dev_records)} of {len(records)} examples of {names}"
     return Splits(train_records, {DEV: dev_records}, held_out)
 
 
 def read_dev_sets(
-    task: TaskSpec, folder: PathLike | None = None, file: Paths | None = None, columns: Columns | None = None
+    spec: TaskSpec, folder: PathLike | None = None, file: Paths | None = None, columns: Columns | None = None
 ) -> dict[str, Records]:
     """Reads labelled records to evaluate on; returns them by the name of their set.
 
@@ -99,13 +99,13 @@ def read_dev_sets(
       FileNotFoundError: a file is missing.
       InputError: neither folder nor file is named, or both are, or a line does not fit the task.
     """
-    is_folder = task.format.is_folder
+    is_folder = spec.format.is_folder
     if (folder is None) == (file is None) or (folder is not None and not is_folder):
-        flags = "--data with its folder, or --eval, one of them" if is_folder else "--eval"
-        raise InputError(f"what is to be evaluated on is missing: name it by {flags}")
+        names = "`data` with its folder, or `eval`, one of them" if is_folder else "`eval`"
+        raise InputError(f"what is to be evaluated on is missing: name it by {names}")
     if file is not None:
-        return {DEV: task.format.read(file, True, columns)}
-    return task.format.read_sets(folder or "", task.format.dev)
+        return {DEV: spec.format.read(file, True, columns)}
+    return spec.format.read_splits(folder or "", spec.format.dev)
 
 
 def split_train_dev(
@@ -150,7 +150,7 @@ def _label_quotas(sizes: collections.Counter[Hashable], count: int) -> dict[Hash
     return quotas
 
 
-def read_unlabelled(task: TaskSpec, files: Paths, columns: Columns | None) -> list[Any]:
+def read_unlabelled(spec: TaskSpec, files: Paths, columns: Columns | None) -> list[Any]:
     """Reads records without labels: the documents of .txt files, and the rows of tables as `predict` does.
 
     Raises:
@@ -160,7 +160,7 @@ def read_unlabelled(task: TaskSpec, files: Paths, columns: Columns | None) -> li
     records = list[Any]()
     for file in input_files(files):
         is_text = file.removesuffix(GZIP_SUFFIX).endswith(".txt")
-        records += _read_documents(file) if is_text else task.format.read(file, False, columns)
+        records += _read_documents(file) if is_text else spec.format.read(file, False, columns)
     if not records:
         raise InputError(f"unlabelled={', '.join(path_list(files))} holds no text: name other files")
     return records
@@ -176,8 +176,8 @@ def _read_documents(file: str) -> list[TextRecord]:
 class EncodedSplits(NamedTuple):
     """The tokenised examples of a task, to train on and to evaluate on."""
 
-    task: TaskSpec
-    kind: FinetuningTask
+    spec: TaskSpec
+    task: FinetuningTask
     sets: Splits
     rows: TokenizedExamples  # to train on
     dev: Mapping[str, Examples]  # to evaluate on, by the name of their set
@@ -223,7 +223,7 @@ class EncodedSplits(NamedTuple):
 
 
 def encode_splits(
-    task: TaskSpec,
+    spec: TaskSpec,
     entries: TaskConfig,
     sets: Splits,
     start: InitFrom,
@@ -234,31 +234,27 @@ def encode_splits(
 
     See `Finetuning` for `sample_weight`. Unlabelled records get an arbitrary label with weight 0 in the loss.
     """
-    kind, tokenizer = task.kind(entries), open_tokenizer(start.vocabulary, **start.tokenizer)
+    task, tokenizer = spec.task_class(entries), open_tokenizer(start.vocabulary, **start.tokenizer)
     train = [*sets.train, *(record._replace(label=sets.train[0].label) for record in unlabelled)]
-    examples = kind.encode(train, tokenizer, True)
+    examples = task.encode(train, tokenizer, True)
     rows = examples.rows
     if sample_weight is not None or unlabelled:
-        weights = (
-            [sample_weight[int(x.id)] for x in sets.train]
-            if sample_weight is not None
-            else [1.0] * len(sets.train)
-        )
+        weights = [1.0 if sample_weight is None else sample_weight[int(x.id)] for x in sets.train]
         rows = _add_row_weights(examples, WEIGHTS, weights + [0.0] * len(unlabelled))
         if unlabelled:
             soft = _add_row_weights(examples, SOFT_WEIGHTS, weights + [1.0] * len(unlabelled))
             rows = dataclasses.replace(rows, features={**soft.features, **rows.features})
-    has_loss = kind.has_evaluation_loss
-    dev = {name: kind.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
+    has_loss = task.has_evaluation_loss
+    dev = {name: task.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
     fingerprint = tokenizer.vocabulary.fingerprint
-    return EncodedSplits(task, kind, sets, rows, dev, fingerprint, len(unlabelled))
+    return EncodedSplits(spec, task, sets, rows, dev, fingerprint, len(unlabelled))
 
 
 def _add_row_weights(examples: Examples, name: str, record_weights: Sequence[float]) -> TokenizedExamples:
     """Adds the feature `name`: each row has the weight of its record; windows share it among them."""
     weights, rows = np.array(record_weights, np.float32), examples.rows
-    if examples.places is not None:
-        weights = weights[examples.places] * rows.features[WEIGHTS]
+    if examples.record_map is not None:
+        weights = weights[examples.record_map] * rows.features[WEIGHTS]
     return dataclasses.replace(rows, features={**rows.features, name: weights})
 
 
@@ -296,29 +292,29 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
       InputError: a file, a length or a batch size is impossible, or the run has other settings or data.
       FileNotFoundError: a file is missing.
     """
-    task, recipe = settings.task_spec, settings.hyper_parameters(start.config)
+    spec, recipe = settings.task_spec, settings.hyper_parameters(start.config)
     config = recipe.apply_dropout(start.config)
-    if task.kind.is_pooled and recipe.pooling == FIRST:  # the head reads the pooled output
+    if spec.task_class.is_pooled and recipe.pooling == FIRST:  # the head reads the pooled output
         config = config.with_pooler()
     check_memory(config, TRAINING_COPIES)
     settings.execution.check_batch_size(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     share = settings.evaluation_settings.eval_share
-    sets = read_splits(task, settings.data, settings.train, settings.eval, settings.columns, share)
+    sets = read_splits(spec, settings.data, settings.train, settings.eval, settings.columns, share)
     recipe = settings.complete_recipe(recipe, sets.train)
     entries = settings.task_entries(recipe, sets.labelled_records, run)
-    data = encode_splits(task, entries, sets, start, settings.sample_weight, settings.unlabelled_records())
+    data = encode_splits(spec, entries, sets, start, settings.sample_weight, settings.unlabelled_records())
     recipe = settings.in_steps(recipe, len(data.rows), run)
     record = {**flatten_record(recipe), **settings.recipe_entries(run), **data.recipe_entries()}
-    if run.is_begun:
+    if run.has_recipe:
         settings.check_resumable(run, {**config.to_dict(), **entries, **start.tokenizer, **record})
         for name in ("data_sha256", "eval_examples", "eval_sha256"):
             if run.recipe.get(name) != record[name]:
                 sources = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
                 files = " and ".join(path for paths in sources for path in path_list(paths))
                 raise InputError(
-                    f"{run} began with other examples than {files}: name those, or another --output"
+                    f"{run} began with other examples than {files}: name those, or another `output`"
                 )
-        record |= {name: run.recipe[name] for name in {CHOSEN} & run.recipe.keys()}
+        record |= {name: run.recipe[name] for name in {CHOSEN_THRESHOLD_KEY} & run.recipe.keys()}
     return PreparedRun(recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record))
 
 
@@ -328,19 +324,19 @@ def training_task(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTa
     Raises:
       InputError: a class weight names an unknown label.
     """
-    kind, options = copy.copy(data.kind), dict[str, Any]()
+    task, options = copy.copy(data.task), dict[str, Any]()
     if recipe.class_weight is not None:
         # Targets of records and not of rows: a text counts once, whatever the number of its windows.
-        is_tagging, records = isinstance(kind, Tagging), data.sets.train
-        targets: Any = data.rows.token_labels if is_tagging else kind.targets(records)  # type: ignore[attr-defined]
-        options["class_weights"] = class_weights(recipe.class_weight, kind.labels, targets)
+        is_tagging, records = isinstance(task, Tagging), data.sets.train
+        targets: Any = data.rows.token_labels if is_tagging else task.targets(records)  # type: ignore[attr-defined]
+        options["class_weights"] = class_weights(recipe.class_weight, task.labels, targets)
     if recipe.label_smoothing:
         options["smoothing"] = recipe.label_smoothing
-    terms = {name: functools.partial(part.term, **options) for name, part in kind.losses.items()}
+    loss_sums = {name: functools.partial(part.loss_sum, **options) for name, part in task.losses.items()}
     if recipe.early_exit:
-        terms = {name: functools.partial(exits_loss_sum, term) for name, term in terms.items()}
-    kind.losses = {name: part._replace(term=terms[name]) for name, part in kind.losses.items()}
-    return kind
+        loss_sums = {name: functools.partial(exits_loss_sum, loss) for name, loss in loss_sums.items()}
+    task.losses = {name: part._replace(loss_sum=loss_sums[name]) for name, part in task.losses.items()}
+    return task
 
 
 def class_weights(

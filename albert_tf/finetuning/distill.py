@@ -38,7 +38,7 @@ from albert_tf.text.files import Paths, path_list
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.stages import is_fused
-from albert_tf.training.trainer import LogLine
+from albert_tf.training.trainer import LogFunction
 
 
 def softmax_divergence(student: tf.Tensor, teacher: tf.Tensor, temperature: float) -> tf.Tensor:
@@ -88,7 +88,7 @@ class TeacherLoss(NamedTuple):
     weights: Callable[[Tensors], tf.Tensor]  # from a batch to float32 [...]
 
 
-# The loss against soft labels by kind of task, from the student's logits, the teacher's, and the temperature.
+# The loss against soft labels by task class, from the student's logits, the teacher's, and the temperature.
 SOFT_LABEL_LOSSES: dict[type[FinetuningTask], Callable[..., tf.Tensor]] = {
     Classification: softmax_divergence,
     MultiLabel: sigmoid_divergence,
@@ -111,30 +111,33 @@ def pretraining_distillation_loss(loss_fn: LossFn, teacher: Teacher, targets: So
         teacher_losses["cosine"] = TeacherLoss(
             "sequence_output", cosine_distance, lambda batch: tf.cast(batch[INPUT_MASK], tf.float32)
         )
-    factors = {"mlm": targets.mlm_weight, "soft": targets.soft_weight, "cosine": targets.cosine_weight}
-    return _add_teacher_losses(loss_fn, teacher, teacher_losses, factors)
+    loss_weights = {"mlm": targets.mlm_weight, "soft": targets.soft_weight, "cosine": targets.cosine_weight}
+    return _add_teacher_losses(loss_fn, teacher, teacher_losses, loss_weights)
 
 
-def task_distillation_loss(kind: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
-    """The losses of fine-tuning with a teacher: the task's and `soft`, for a kind in SOFT_LABEL_LOSSES."""
-    loss_fn, (label_loss,) = kind.objective(), kind.losses.values()
-    soft = functools.partial(SOFT_LABEL_LOSSES[type(kind)], temperature=targets.temperature)
-    factors = {"soft": targets.soft_weight, **dict.fromkeys(loss_fn.names, targets.label_weight)}
+def task_distillation_loss(task: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
+    """The losses of fine-tuning with a teacher: the task's and `soft`, for a task of SOFT_LABEL_LOSSES."""
+    loss_fn, (label_loss,) = task.loss_fn(), task.losses.values()
+    soft = functools.partial(SOFT_LABEL_LOSSES[type(task)], temperature=targets.temperature)
+    loss_weights = {"soft": targets.soft_weight, **dict.fromkeys(loss_fn.names, targets.label_weight)}
 
     def weights(batch: Tensors) -> tf.Tensor:
         return label_loss.weights({**batch, WEIGHTS: batch[SOFT_WEIGHTS]} if SOFT_WEIGHTS in batch else batch)
 
-    return _add_teacher_losses(loss_fn, teacher, {"soft": TeacherLoss("logits", soft, weights)}, factors)
+    return _add_teacher_losses(loss_fn, teacher, {"soft": TeacherLoss("logits", soft, weights)}, loss_weights)
 
 
 def _add_teacher_losses(
     loss_fn: LossFn,
     teacher: Teacher,
     teacher_losses: Mapping[str, TeacherLoss],
-    factors: Mapping[str, float],
+    loss_weights: Mapping[str, float],
 ) -> LossFn:
-    """Adds losses to `loss_fn`, and drops its losses whose factor is 0; one call of the teacher a batch."""
-    names = [name for name in loss_fn.names if factors.get(name, 1)]
+    """Adds losses to `loss_fn` and drops its losses of weight 0.
+
+    The teacher is called once for each batch.
+    """
+    names = [name for name in loss_fn.names if loss_weights.get(name, 1)]
 
     def terms(outputs: Tensors, batch: Tensors) -> dict[str, LossSum]:
         teacher_outputs, own_sums = teacher(batch), loss_fn.terms(outputs, batch)
@@ -145,12 +148,12 @@ def _add_teacher_losses(
             sums[name] = LossSum(total, tf.constant(np.nan), tf.reduce_sum(weights))
         return sums
 
-    def weights(batch: Tensors) -> dict[str, tf.Tensor]:
-        own_weights = loss_fn.weights(batch)
-        teacher_weights = {name: tf.reduce_sum(x.weights(batch)) for name, x in teacher_losses.items()}
-        return {name: own_weights[name] for name in names} | teacher_weights
+    def weight_sums(batch: Tensors) -> dict[str, tf.Tensor]:
+        own_sums = loss_fn.weight_sums(batch)
+        teacher_sums = {name: tf.reduce_sum(x.weights(batch)) for name, x in teacher_losses.items()}
+        return {name: own_sums[name] for name in names} | teacher_sums
 
-    return LossFn((*names, *teacher_losses), terms, weights, factors)
+    return LossFn((*names, *teacher_losses), terms, weight_sums, loss_weights)
 
 
 def load_teacher(
@@ -243,7 +246,7 @@ def _has_mlm_head(teacher: RunDirectory) -> bool:
     return teacher.task["model"] == "pretrainer"
 
 
-def distill(settings: Distillation, report: LogLine = logging.info) -> None:
+def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
     """Pre-trains a student with a teacher, or resumes where an earlier call stopped.
 
     If `init_from` names a run, the student starts from its weights. Otherwise it starts from layers of the
@@ -258,8 +261,7 @@ def distill(settings: Distillation, report: LogLine = logging.info) -> None:
         targets without a head for masked tokens, the cosine of states of different sizes, or a loss of
         masked tokens if none is masked. The other errors are the errors of `pretrain`.
     """
-    lowercase, strip_accents = settings.lowercase, settings.strip_accents
-    tokenizer = {"lowercase": lowercase, "strip_accents": strip_accents}
+    tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
     teacher, vocabulary = _open_teacher(settings.teacher, settings.vocabulary, tokenizer)
     targets = settings.targets or default_soft_targets(teacher)
     if targets.soft_weight and not _has_mlm_head(teacher):
@@ -292,7 +294,7 @@ def distill(settings: Distillation, report: LogLine = logging.info) -> None:
     )
 
 
-def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> None:
+def distill_task(settings: TaskDistillation, report: LogFunction = logging.info) -> None:
     """Fine-tunes a student with a teacher for the same task, or resumes where an earlier call stopped.
 
     The student starts as in `distill`, and also copies the teacher's head.
@@ -305,8 +307,8 @@ def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> 
         task is not a classification or regression of whole texts. The other errors are the errors of
         `finetune`.
     """
-    if settings.task_spec.kind not in SOFT_LABEL_LOSSES:
-        kinds = ", ".join(kind.name for kind in SOFT_LABEL_LOSSES)
+    if settings.task_spec.task_class not in SOFT_LABEL_LOSSES:
+        kinds = ", ".join(task_class.name for task_class in SOFT_LABEL_LOSSES)
         raise InputError(f"task={settings.task!r} has no soft labels: choose one of the kinds {kinds}")
     if settings.init_from is None and settings.config is None:  # the student is the teacher with fewer layers
         settings = dataclasses.replace(settings, init_from=settings.teacher)
@@ -327,11 +329,11 @@ def distill_task(settings: TaskDistillation, report: LogLine = logging.info) -> 
         paths = path_list(settings.unlabelled)
         settings = dataclasses.replace(settings, entries={**settings.entries, "unlabelled": paths})
 
-    def objective(kind: FinetuningTask) -> LossFn:
-        teacher_fn = load_teacher(teacher, settings.execution, kind.labels)
-        return task_distillation_loss(kind, teacher_fn, settings.targets)
+    def task_loss_fn(task: FinetuningTask) -> LossFn:
+        teacher_fn = load_teacher(teacher, settings.execution, task.labels)
+        return task_distillation_loss(task, teacher_fn, settings.targets)
 
-    finetune(settings, report, objective)
+    finetune(settings, report, task_loss_fn)
 
 
 def _open_teacher(
@@ -339,11 +341,11 @@ def _open_teacher(
 ) -> tuple[RunDirectory, Path]:
     """The teacher's run and its vocabulary; raises InputError if the student's vocabulary is another one."""
     run = resolve_run(teacher)
-    return run, run.vocabulary_for(vocabulary, tokenizer)
+    return run, run.resolve_vocabulary(vocabulary, tokenizer)
 
 
 def _student_settings(
-    settings: Settings, teacher: RunDirectory, config: AlbertConfig, seq_length: int, report: LogLine
+    settings: Settings, teacher: RunDirectory, config: AlbertConfig, seq_length: int, report: LogFunction
 ) -> Settings:
     """The settings of a student; it starts from the teacher's layers if both networks have the same widths.
 

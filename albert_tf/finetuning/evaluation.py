@@ -16,7 +16,14 @@ from albert_tf.finetuning.reports import baseline_warning
 from albert_tf.finetuning.task_table import set_metrics
 from albert_tf.io import PathLike
 from albert_tf.report import Report
-from albert_tf.runs.run_directory import BEST_KEY, CHOSEN, EVALUATION, RECIPE_FILE, TASK_FILE, RunDirectory
+from albert_tf.runs.run_directory import (
+    BEST_KEY,
+    CHOSEN_THRESHOLD_KEY,
+    EVALUATION,
+    RECIPE_FILE,
+    TASK_FILE,
+    RunDirectory,
+)
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.metrics import thresholds
@@ -40,22 +47,22 @@ class Evaluation(NamedTuple):
         """The metrics of the task, after `step` and the number of `examples`."""
         predictions = {name: (self.sets[name], x.predictions) for name, x in self.predictions.items()}
         examples = sum(map(len, self.sets.values()))
-        metrics = set_metrics(self.model.task, self.model.kind, predictions)
+        metrics = set_metrics(self.model.spec, self.model.task, predictions)
         return {"step": self.model.step, "examples": examples, **metrics}
 
     def report(self, run: PathLike) -> Report:
         """The metrics, further figures and tables of all sets together, and the run's learning curve."""
-        task, entries = self.model.task, self.model.entries
+        spec, entries, directory = self.model.spec, self.model.entries, RunDirectory(run)
         records = [record for name in self.predictions for record in self.sets[name]]
         predictions = [prediction for x in self.predictions.values() for prediction in x.predictions]
-        loss, report = mean_loss(self.predictions.values()), self.model.kind.report(records, predictions)
-        curves = curve_tables(run) if RunDirectory(run).metrics() else []
+        loss, report = mean_loss(self.predictions.values()), self.model.task.report(records, predictions)
+        curves = curve_tables(run) if directory.metrics() else []
         curves = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
         tables = sorted([*report.tables, *curves], key=lambda table: table.name == ERRORS)  # long texts last
-        metrics, best_by = self.metrics, entries.get(BEST_KEY, task.best_metric).removeprefix("eval_")
-        notes = [*report.notes, *self._selection_notes(RunDirectory(run))]
-        notes += baseline_warning(task, metrics, best_by, self.sets)
-        return Report({**metrics, **loss, **report.figures}, tables, notes)
+        metrics, best_by = self.metrics, entries.get(BEST_KEY, spec.best_metric).removeprefix(EVALUATION)
+        notes = [*report.notes, *self._selection_notes(directory)]
+        notes += baseline_warning(spec, metrics, best_by, self.sets)
+        return Report({**metrics, **loss, **report.metrics}, tables, notes)
 
     def _selection_notes(self, run: RunDirectory) -> list[str]:
         """Lines about the run's threshold, and about the choices that were made on these examples."""
@@ -68,7 +75,7 @@ class Evaluation(NamedTuple):
         evaluations = sum(any(name.startswith(EVALUATION) for name in line) for line in run.metrics())
         is_chosen = {
             "the step": is_same and evaluations > 1,
-            "the threshold": recipe.get(CHOSEN, {}).get("eval_sha256") == digests,
+            "the threshold": recipe.get(CHOSEN_THRESHOLD_KEY, {}).get("eval_sha256") == digests,
         }
         if choices := ", ".join(name for name in is_chosen if is_chosen[name]):
             lines.append(f"chosen on these very examples, so that the figures are optimistic: {choices}")
@@ -79,7 +86,9 @@ class Evaluation(NamedTuple):
         model = self.model._replace(entries={**self.model.entries, "threshold": threshold})
         predictions = {
             name: found._replace(
-                predictions=model.kind.scored_predictions(np.stack([x.scores for x in found.predictions]))
+                predictions=model.task.predictions_from_scores(
+                    np.stack([x.scores for x in found.predictions])
+                )
             )
             for name, found in self.predictions.items()
         }
@@ -121,7 +130,7 @@ def evaluate_finetuned(
       InputError: the run is not fine-tuned, or the data does not fit its task.
     """
     model = load_finetuned(run, step, xla=xla)._replace(patience=patience)
-    sets = read_dev_sets(model.task, folder, file, columns or model.columns)
+    sets = read_dev_sets(model.spec, folder, file, columns or model.columns)
     return evaluate_records(model, sets, batch_size, logging.INFO)
 
 
@@ -136,9 +145,9 @@ def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     """
     run = RunDirectory(path)
     evaluation = evaluate_records(load_finetuned(run, xla=run.recipe.get("xla")), sets)  # as in training
-    best_by = run.task[BEST_KEY].removeprefix("eval_")
-    best_by = best_by if best_by in evaluation.metrics else evaluation.model.task.best_metric
-    targets = np.concatenate([evaluation.model.kind.targets(records) for records in sets.values()])
+    best_by = run.task[BEST_KEY].removeprefix(EVALUATION)
+    best_by = best_by if best_by in evaluation.metrics else evaluation.model.spec.best_metric
+    targets = np.concatenate([evaluation.model.task.targets(records) for records in sets.values()])
     scores = np.stack([x.scores for found in evaluation.predictions.values() for x in found.predictions])
     if len(np.unique(targets)) == 1:
         labels = "one label alone" if targets.ndim == 1 else "all labels" if targets.any() else "no label"
@@ -152,7 +161,7 @@ def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     step, _ = metrics.pop("step"), metrics.pop("examples")
     chosen = {"step": step, "eval_sha256": dataset_digests(sets), "figures": metrics}
     # In this order: a run that is killed in between chooses again when it is resumed.
-    write_json(run.file(RECIPE_FILE), {**run.recipe, CHOSEN: chosen})
+    write_json(run.file(RECIPE_FILE), {**run.recipe, CHOSEN_THRESHOLD_KEY: chosen})
     write_json(run.file(TASK_FILE), {**run.task, "threshold": best})
     comparison = f"{best_by} {values[best]:.3f} on {len(targets)} examples, {values[0.5]:.3f} at 0.5"
     return f"threshold {best:.4f} ({comparison})"

@@ -21,29 +21,29 @@ from albert_tf.finetuning.task_table import set_metrics
 from albert_tf.models.loss_sums import LossFn
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.runs.build_model import build_model
-from albert_tf.runs.run_directory import BEST_KEY, EVALUATION, SUMMARY_FILE, RunDirectory, best_by
+from albert_tf.runs.run_directory import BEST_KEY, EVALUATION, SUMMARY_FILE, RunDirectory, step_order
 from albert_tf.runs.warm_start import warm_start_from
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.task import FinetuningTask
 from albert_tf.training.metrics_logger import loss_metrics
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, model_options
-from albert_tf.training.trainer import LogLine, train, training_scope
+from albert_tf.training.trainer import LogFunction, train, training_scope
 
 OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")
 
 
 def finetune(
     settings: Finetuning,
-    report: LogLine = logging.info,
-    objective_of: Callable[[FinetuningTask], LossFn] = FinetuningTask.objective,
+    report: LogFunction = logging.info,
+    task_loss_fn: Callable[[FinetuningTask], LossFn] = FinetuningTask.loss_fn,
 ) -> Mapping[str, Records]:
     """Fine-tunes a model, or resumes where an earlier call stopped.
 
     Args:
       settings: the settings of the run.
       report: called with each log line, about the first weights, the held-out data and the best step.
-      objective_of: function from a task to its losses; it is called in the scope of the run's strategy.
+      task_loss_fn: function from a task to its losses; it is called in the scope of the run's strategy.
     Returns:
       The records to evaluate on, by the name of their set; empty on a host that is not the chief.
     Raises:
@@ -67,12 +67,12 @@ def finetune(
         model.encoder.trainable = settings.freeze is None
         options = {"bias_correction": recipe.bias_correction}
         optimizer = recipe_optimizer("adamw", recipe, recipe.steps, recipe.warmup_steps, **options)
-        objective = objective_of(training_task(data, recipe))
+        loss_fn = task_loss_fn(training_task(data, recipe))
         training = Training(
             model=model,
             optimizer=build_optimizer(optimizer, model, execution),
-            objective=objective,
-            metrics=functools.partial(loss_metrics, factors=objective.factors),
+            loss_fn=loss_fn,
+            metrics=functools.partial(loss_metrics, loss_weights=loss_fn.loss_weights),
             stages=[
                 TrainingStage(
                     end=recipe.steps,
@@ -85,7 +85,7 @@ def finetune(
             seed=settings.seed,
             execution=execution,
             loop=settings.loop_settings(prepared.batches_per_epoch),
-            best=best_by(contents.task[BEST_KEY]),
+            best=step_order(contents.task[BEST_KEY]),
             length_flag=settings.run_length(recipe.steps),
         )
         before = run.recipe.get("steps", recipe.steps)
@@ -95,13 +95,13 @@ def finetune(
         return {}
     if settings.chooses_threshold(run):
         report(choose_threshold(run.path, data.sets.dev))
-    for line in final_lines(RunDirectory(run.path), data.task, data.sets.dev):
+    for line in final_lines(RunDirectory(run.path), data.spec, data.sets.dev):
         report(line)
     return data.sets.dev
 
 
 def initial_values(
-    name: object, origin: RunDirectory | None, prepared: PreparedRun, report: LogLine
+    name: object, origin: RunDirectory | None, prepared: PreparedRun, report: LogFunction
 ) -> Callable[[str], Any]:
     """A function from a variable's name to its first value, None for a random one; also reports the start.
 
@@ -128,9 +128,9 @@ def initial_values(
 
     def read(variable: str) -> np.ndarray | None:
         value = None if warm_start is None else warm_start.read(variable)
-        if value is None and variable in OUTPUT_BIASES and isinstance(data.kind, Regression):
+        if value is None and variable in OUTPUT_BIASES and isinstance(data.task, Regression):
             shape = [contents.config.num_hidden_layers - 1, 1] if variable.startswith("exits") else [1]
-            return np.full(shape, data.kind.targets(data.sets.train).mean(), np.float32)
+            return np.full(shape, data.task.targets(data.sets.train).mean(), np.float32)
         return value
 
     return read
@@ -144,27 +144,27 @@ def _create_evaluate_fn(
     If the metric that chooses the best step is not among them, it comes from the report of all sets together.
     """
     recipe, data, contents = prepared
-    task, kind = data.task, data.kind
+    spec, task = data.spec, data.task
     best_metric, xla = contents.task[BEST_KEY].removeprefix(EVALUATION), settings.execution.xla
     rows = settings.execution.microbatch_rows(recipe.batch_size)
-    predict = create_predict_fn(kind, model, rows, kind.has_evaluation_loss, xla=xla)
+    predict = create_predict_fn(task, model, rows, task.has_evaluation_loss, xla=xla)
 
     def evaluate() -> dict[str, float]:
         outputs = {name: predict(examples) for name, examples in data.dev.items()}
         predicted = {name: (data.dev[name].records, x.predictions) for name, x in outputs.items()}
-        metrics = {**mean_loss(outputs.values()), **set_metrics(task, kind, predicted)}
+        metrics = {**mean_loss(outputs.values()), **set_metrics(spec, task, predicted)}
         if best_metric not in metrics:
             records, predictions = zip(*predicted.values(), strict=True)
             chain = itertools.chain.from_iterable
-            figures = kind.report([*chain(records)], [*chain(predictions)]).figures
-            metrics |= {name: figures[name] for name in {best_metric} & figures.keys()}
+            reported = task.report([*chain(records)], [*chain(predictions)]).metrics
+            metrics |= {name: reported[name] for name in {best_metric} & reported.keys()}
         return metrics
 
     return evaluate
 
 
 def finetune_runs(
-    settings: Finetuning, runs: int, report: LogLine = logging.info
+    settings: Finetuning, runs: int, report: LogFunction = logging.info
 ) -> tuple[RunDirectory, Mapping[str, Records]]:
     """Fine-tunes once for each of several seeds, or resumes where an earlier call stopped.
 

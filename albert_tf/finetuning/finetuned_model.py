@@ -14,7 +14,7 @@ from absl import logging
 from tqdm import tqdm
 
 from albert_tf.config import AlbertConfig
-from albert_tf.constants import ENCODER_INPUTS, POLICIES, ROWS, Tensors
+from albert_tf.constants import ENCODER_INPUTS, EXAMPLE_NUMBERS, POLICIES, Tensors
 from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.filesystem import join
 from albert_tf.finetuning.task_table import TASK_SPECS, TaskSpec, find_task_spec
@@ -25,7 +25,7 @@ from albert_tf.models.padding import skip_padding
 from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks import create_task
-from albert_tf.tasks.batches import few_lengths, task_batches
+from albert_tf.tasks.batches import compiled_lengths, task_batches
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import truncation_report
 from albert_tf.tasks.formats import Records
@@ -44,7 +44,7 @@ Progress = Callable[[int], Any]
 class Predictions(NamedTuple):
     """Predictions for examples, and their losses."""
 
-    predictions: list[Any]  # one a record
+    predictions: list[Any]  # one for each record
     terms: dict[str, LossSum]  # summed over the examples; empty without losses
     layers: np.ndarray | None = None  # number of layers computed for each example, if it may leave early
 
@@ -53,11 +53,11 @@ def lengths_to_compile(seq_length: int, xla: bool | None) -> tuple[int, ...] | N
     """Lengths to which batches are padded: a few with XLA, one on a TPU (static shapes), otherwise None."""
     if device_kind(tf.distribute.get_strategy()) == "TPU":
         return (seq_length,)
-    return few_lengths(seq_length) if uses_xla(xla) else None
+    return compiled_lengths(seq_length) if uses_xla(xla) else None
 
 
 def create_predict_fn(
-    kind: FinetuningTask,
+    task: FinetuningTask,
     model: Any,
     batch_size: int,
     has_loss: bool = False,
@@ -69,19 +69,19 @@ def create_predict_fn(
     Calls of `predict` share one traced graph.
 
     Args:
-      kind: the task.
+      task: the task.
       model: the fine-tuned model.
       batch_size: number of examples at a time, divided among the replicas of the current strategy.
       has_loss: True to sum up the losses, too; the examples then need labels.
       xla: see `ComputeConfig`.
       patience: for a model with early exits, see `predict`.
     """
-    objective = kind.objective() if has_loss else None
+    loss_fn = task.loss_fn() if has_loss else None
     strategy = tf.distribute.get_strategy()
     if patience is not None:
         check_patience(patience, getattr(model, "early_exit", False), xla)
     is_compiled = uses_xla(xla) and patience is None
-    lengths = lengths_to_compile(kind.seq_length, xla) if patience is None else None
+    lengths = lengths_to_compile(task.seq_length, xla) if patience is None else None
     before_batch = compilation_log("prediction") if is_compiled else None
 
     @tf.function(autograph=False, jit_compile=is_compiled or None)
@@ -92,8 +92,8 @@ def create_predict_fn(
         else:
             outputs = call_with_early_exit(model, inputs, patience)
         kept = {name: outputs[name] for name in outputs.keys() & {LAYERS}}
-        terms = {} if objective is None else objective.terms(outputs, rows)
-        return {**kept, **kind.collect_outputs(outputs, rows)}, terms
+        terms = {} if loss_fn is None else loss_fn.terms(outputs, rows)
+        return {**kept, **task.collect_outputs(outputs, rows)}, terms
 
     def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
         replica = tf.distribute.get_replica_context()
@@ -114,10 +114,10 @@ def create_predict_fn(
         sums: dict[str, LossSum] = {}
         # Each replica needs the same number of rows of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
-        batches = task_batches(rows, kind.seq_length, size, lengths, shuffle=False, repeat=False)
+        batches = task_batches(rows, task.seq_length, size, lengths, shuffle=False, repeat=False)
         forward_any_length = forward.get_concrete_function(batches.element_spec)
         for batch in batches:
-            numbers = batch[ROWS].numpy()
+            numbers = batch[EXAMPLE_NUMBERS].numpy()
             is_example = numbers >= 0
             if before_batch is not None:
                 before_batch(batch)
@@ -130,7 +130,7 @@ def create_predict_fn(
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
                 found[name][numbers[is_example]] = values[is_example]
             progress(int(is_example.sum()))
-        return Predictions(kind.predictions(examples, found), sums, found.get(LAYERS))
+        return Predictions(task.predictions(examples, found), sums, found.get(LAYERS))
 
     return predict
 
@@ -150,7 +150,7 @@ BAR_DELAY = 2.0  # seconds until a progress bar is shown
 class FinetunedModel(NamedTuple):
     """Model, tokenizer and task of a fine-tuned run."""
 
-    task: TaskSpec  # what it predicts for
+    spec: TaskSpec  # of the task that it predicts for
     model: Any
     tokenizer: TextTokenizer
     entries: dict[str, Any]  # of task.json
@@ -159,9 +159,9 @@ class FinetunedModel(NamedTuple):
     patience: int | None = None  # see `predict`
 
     @property
-    def kind(self) -> Any:
-        """The kind of task, with the settings of the model."""
-        return self.task.kind(self.entries)
+    def task(self) -> Any:
+        """The task, with the settings of the model."""
+        return self.spec.task_class(self.entries)
 
     @property
     def columns(self) -> Columns | None:
@@ -180,12 +180,12 @@ class FinetunedModel(NamedTuple):
           level: absl's level of the log lines about long texts.
         """
         check_range("batch_size", batch_size, at_least=1)
-        kind = self.kind
-        examples = kind.encode(records, self.tokenizer, is_labelled)
-        for line in truncation_report(examples.rows, kind.seq_length, self.entries.get("long")):
+        task = self.task
+        examples = task.encode(records, self.tokenizer, is_labelled)
+        for line in truncation_report(examples.rows, task.seq_length, self.entries.get("long")):
             logging.log(level, line)
-        has_loss = is_labelled and kind.has_evaluation_loss
-        predict = create_predict_fn(kind, self.model, batch_size, has_loss, self.xla, self.patience)
+        has_loss = is_labelled and task.has_evaluation_loss
+        predict = create_predict_fn(task, self.model, batch_size, has_loss, self.xla, self.patience)
         with tqdm(total=len(examples.rows), unit=" examples", disable=None, delay=BAR_DELAY) as bar:
             return predict(examples, bar.update)
 
@@ -198,7 +198,7 @@ def run_task(entries: Mapping[str, Any], run: PathLike, requested: str | None = 
     Raises:
       InputError: the run is not fine-tuned, or for another task.
     """
-    check_task_kind(entries, run)
+    check_task_class(entries, run)
     trained = entries.get("task", _task_of_head(entries))
     if trained not in TASK_SPECS and "task" not in entries:
         remedy = f"fine-tune it first (`albert-tf finetune --init_from {os.fspath(run)} …`)"
@@ -211,13 +211,13 @@ def run_task(entries: Mapping[str, Any], run: PathLike, requested: str | None = 
     return name
 
 
-def check_task_kind(entries: Mapping[str, Any], run: PathLike) -> None:
+def check_task_class(entries: Mapping[str, Any], run: PathLike) -> None:
     """Raises InputError if the model that task.json names has no head for its task."""
     if {"task", "model"} <= entries.keys():
-        kind, name = create_task(entries), f"{join(run, TASK_FILE)}: task"
+        task, name = create_task(entries), f"{join(run, TASK_FILE)}: task"
         check_choice(name, entries["task"], TASK_SPECS)
-        if TASK_SPECS[entries["task"]].kind is not type(kind):
-            problem = f"does not fit model={entries['model']!r}, which is for {kind.name}"
+        if TASK_SPECS[entries["task"]].task_class is not type(task):
+            problem = f"does not fit model={entries['model']!r}, which is for {task.name}"
             raise InputError(f"{name}={entries['task']!r} {problem}: correct it")
 
 
@@ -258,9 +258,9 @@ def load_finetuned(
     """
     run = open_run(run)
     entries = run.task if "task" in run.task else _add_missing_entries(run.task, run.config)
-    task = find_task_spec(run_task(run.task, run, requested))
+    spec = find_task_spec(run_task(run.task, run, requested))
     step = run.default_step() if step is None else step
-    return FinetunedModel(task, *load_with_tokenizer(run, step, precision), entries, step or 0, xla)
+    return FinetunedModel(spec, *load_with_tokenizer(run, step, precision), entries, step or 0, xla)
 
 
 def load_with_tokenizer(

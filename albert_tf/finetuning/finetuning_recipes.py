@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.constants import FIRST, LONG, POOLINGS, WINDOW_POOLINGS
+from albert_tf.constants import FIRST, LONG_CHOICES, POOLINGS, WINDOW_POOLINGS
 from albert_tf.errors import InputError, check_range, check_type
 from albert_tf.recipes import LongTexts, check_fields
 
@@ -123,7 +123,7 @@ class FinetuningRecipe:
     dropout: float = 0.0
     classifier_dropout: float = 0.1
     pooling: str = dataclasses.field(default=FIRST, metadata={"choices": POOLINGS})
-    long: str = dataclasses.field(default=LongTexts.long, metadata={"choices": LONG})
+    long: str = dataclasses.field(default=LongTexts.long, metadata={"choices": LONG_CHOICES})
     window_pooling: str = dataclasses.field(
         default=LongTexts.window_pooling, metadata={"choices": WINDOW_POOLINGS}
     )
@@ -200,8 +200,8 @@ class EvaluationSettings:
 
     Args:
       eval_share: share of `train` that is held out if no other data is named.
-      best_by: metric (any that is reported) that chooses the best step, also for early_stop: the highest
-        value is best, of loss, ece, rmse and mae the lowest; if not given, the metric of the task.
+      best_by: metric that chooses the best step, also for early_stop. Lower is better for loss, ece, rmse
+        and mae, higher for all others; if not given, the metric of the task.
     """
 
     eval_share: float = 0.1

@@ -11,15 +11,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.constants import FIRST, PUNCTUATION_WORDS, WINDOWS, WORDS
+from albert_tf.constants import FIRST, PUNCTUATION_WORDS, WINDOWS, WORDS_CHOICES
 from albert_tf.conversion.init_from import InitFrom, open_init_from
 from albert_tf.errors import InputError, check_choice, check_range
-from albert_tf.filesystem import exists
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.finetuning.task_table import TaskSpec, find_task_spec, task_entries
 from albert_tf.io import PathLike
 from albert_tf.recipes import LongTexts, QuestionSettings
-from albert_tf.runs.run_directory import BEST_KEY, CHOSEN, SEED_PREFIX, TASK_FILE, RunDirectory
+from albert_tf.runs.run_directory import (
+    BEST_KEY,
+    CHOSEN_THRESHOLD_KEY,
+    EVALUATION,
+    SEED_PREFIX,
+    TASK_FILE,
+    RunDirectory,
+)
 from albert_tf.tasks.classification import Classification, TextTask, takes_pairs
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import regression_labels
@@ -67,8 +73,8 @@ class Finetuning(RunSettings):
       words: for plain text to tag: "spaces" separate words, or "punctuation" marks are words, too, as in
         tagged corpora; None: the value of the existing run, else "punctuation".
       freeze: "encoder" trains only the head; None: everything.
-      num_hidden_layers: number of layers, fewer than `init_from` has. A shared layer is applied this many
-        times; of separate layers this many are taken, spread evenly over the depth. None: all layers.
+      num_hidden_layers: number of layers, fewer than `init_from` has. Shared layers are applied this many
+        times. Layers of their own: this many are kept, spread evenly over the depth. None: all.
       loop: changes of the defaults, by the fields of LoopSettings: evaluate and save once an epoch, and at
         least every 1,000 steps.
     Raises:
@@ -112,7 +118,7 @@ class Finetuning(RunSettings):
             if self.config is not None:
                 raise InputError(f"num_hidden_layers={self.num_hidden_layers} of a `config`: set it there")
         if self.words is not None:
-            check_choice("words", self.words, WORDS)
+            check_choice("words", self.words, WORDS_CHOICES)
         if isinstance(self.threshold, str):
             check_choice("threshold", self.threshold, [AUTO_THRESHOLD])
         elif self.threshold is not None:
@@ -128,12 +134,12 @@ class Finetuning(RunSettings):
         if (self.init_from is None) == (self.config is None):
             raise InputError("give one of `init_from`, to start from weights, and `config`, for random ones")
         if self.config is not None and self.vocabulary is None:
-            raise InputError("config: random weights need a vocabulary: name it by --vocabulary")
+            raise InputError("config: random weights need a vocabulary: name it by `vocabulary`")
 
-    def _check_task(self, task: TaskSpec) -> None:
+    def _check_task(self, spec: TaskSpec) -> None:
         """Raises InputError if the task needs a missing setting, or has no use for a given one."""
-        kind, is_folder = task.kind, task.format.is_folder
-        is_text = issubclass(kind, TextTask)
+        task_class, is_folder = spec.task_class, spec.format.is_folder
+        is_text = issubclass(task_class, TextTask)
         has_columns, long = is_text and not is_folder, self.recipe.get("long", LongTexts.long)
         has_windows, has_exits = is_text and long == WINDOWS, self.recipe.get("early_exit", False)
         if has_exits and not self.learns_exits:
@@ -148,21 +154,21 @@ class Finetuning(RunSettings):
         # True: the task can use a value.
         optional = {
             **dict.fromkeys(("eval", "eval_share"), not is_folder),
-            "class_weight": issubclass(kind, _TASKS_WITH_CLASS_WEIGHT),
-            "label_smoothing": issubclass(kind, _TASKS_WITH_LABEL_SMOOTHING),
+            "class_weight": issubclass(task_class, _TASKS_WITH_CLASS_WEIGHT),
+            "label_smoothing": issubclass(task_class, _TASKS_WITH_LABEL_SMOOTHING),
             "sample_weight": has_columns,
-            "threshold": kind in (MultiLabel, Classification),
-            "words": kind is Tagging,
-            "pooling": kind.is_pooled,
-            "early_exit": kind.has_exits,
-            "exit_threshold": kind is Regression and has_exits,
+            "threshold": task_class in (MultiLabel, Classification),
+            "words": task_class is Tagging,
+            "pooling": task_class.is_pooled,
+            "early_exit": task_class.has_exits,
+            "exit_threshold": task_class is Regression and has_exits,
             **dict.fromkeys(("long", "window_pooling"), is_text),
-            question_names: kind.has_windows,
+            question_names: task_class.has_windows,
         }
         for name, is_needed in needed.items():
             if is_needed and values[name] is None:
-                flags = name.replace(" and ", " and --")
-                raise InputError(f"task={self.task!r} needs {name}: give --{flags}")
+                names = name.replace(" and ", "` and `")
+                raise InputError(f"task={self.task!r} needs {name}: give `{names}`")
         for name, is_of_use in {**needed, **optional}.items():
             if values.get(name) is not None and not is_of_use:
                 raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
@@ -182,10 +188,10 @@ class Finetuning(RunSettings):
     @property
     def task_spec(self) -> TaskSpec:
         """The entry of the task in TASK_SPECS; raises InputError if the task has no training data."""
-        task = find_task_spec(self.task)
-        if task.trained_as:
-            raise InputError(f"task={self.task!r} has no training data: use a run of {task.trained_as}")
-        return task
+        spec = find_task_spec(self.task)
+        if spec.trained_as:
+            raise InputError(f"task={self.task!r} has no training data: use a run of {spec.trained_as}")
+        return spec
 
     @property
     def evaluation_settings(self) -> EvaluationSettings:
@@ -221,7 +227,7 @@ class Finetuning(RunSettings):
           InputError: `output` is a run that was not fine-tuned, so that fine-tuning cannot resume it.
         """
         run = RunDirectory(self.output, "output")
-        if exists(run.file(TASK_FILE)) and not (run.is_begun and BEST_KEY in run.task):
+        if run.has(TASK_FILE) and not (run.has_recipe and BEST_KEY in run.task):
             raise InputError(f"{run} was not fine-tuned: name another `output`, and this one as `init_from`")
         return run
 
@@ -234,8 +240,8 @@ class Finetuning(RunSettings):
         """
         check_range("runs", runs, at_least=1)
         folder = RunDirectory(self.output, "output")
-        if exists(folder.file(TASK_FILE)):
-            raise InputError(f"{folder} is a single run: name another --output for several")
+        if folder.has(TASK_FILE):
+            raise InputError(f"{folder} is a single run: name another `output` for several")
         settings = {}
         for seed in range(self.seed, self.seed + runs):
             name = f"{SEED_PREFIX}{seed}"
@@ -247,7 +253,7 @@ class Finetuning(RunSettings):
     def open_start(self, run: RunDirectory) -> Iterator[InitFrom]:
         """The network, the vocabulary and the first weights, which exist as long as the block runs."""
         # A resumed run does not need `init_from`, which may no longer exist.
-        origin = run.path if run.is_begun and run.steps() else self.init_from
+        origin = run.path if run.has_recipe and run.steps() else self.init_from
         if origin is None:
             assert self.config is not None
             assert self.vocabulary is not None
@@ -260,7 +266,7 @@ class Finetuning(RunSettings):
             if self.config is not None:  # to compare it with the config of the run
                 config = self.config.replace(vocab_size=config.vocab_size)
             if layers is not None:
-                if origin is self.init_from:  # else it is compared with the config of the run, too
+                if origin is self.init_from:  # a resumed run has this depth already; its config is compared
                     most, remedy = config.num_hidden_layers, f"{origin} has no more layers"
                     check_range("num_hidden_layers", layers, at_most=most, remedy=remedy)
                 config = config.replace(num_hidden_layers=layers)
@@ -268,11 +274,13 @@ class Finetuning(RunSettings):
 
     def chooses_threshold(self, run: RunDirectory) -> bool:
         """True if the run chooses a threshold at its end: `threshold` is "auto", or an earlier call chose."""
-        return self.threshold == AUTO_THRESHOLD or (self.threshold is None and CHOSEN in run.recipe)
+        return self.threshold == AUTO_THRESHOLD or (
+            self.threshold is None and CHOSEN_THRESHOLD_KEY in run.recipe
+        )
 
     def complete_recipe(self, recipe: FinetuningRecipe, train: Records) -> FinetuningRecipe:
         """The recipe with an exit_threshold from the records to train on, if it needs one and has none."""
-        if recipe.early_exit and self.task_spec.kind is Regression and recipe.exit_threshold is None:
+        if recipe.early_exit and self.task_spec.task_class is Regression and recipe.exit_threshold is None:
             return recipe.replace(exit_threshold=float(np.std(regression_labels(train)) / 10))
         return recipe
 
@@ -282,18 +290,18 @@ class Finetuning(RunSettings):
         Raises:
           InputError: a record has no label, or `best_by` is only for two labels and there are more.
         """
-        kind, questions = self.task_spec.kind, QuestionSettings(**self.questions)
+        task_class, questions = self.task_spec.task_class, QuestionSettings(**self.questions)
         others = recipe.long_texts(questions.doc_stride).entries()
         if (best_by := self.evaluation_settings.best_by) is not None:
-            others[BEST_KEY] = f"eval_{best_by}"
+            others[BEST_KEY] = f"{EVALUATION}{best_by}"
         if recipe.pooling != FIRST:  # the default of the models, which task.json leaves out
             others["pooling"] = recipe.pooling
         if recipe.early_exit:
             others["early_exit"] = True
-            if kind is Regression:
+            if task_class is Regression:
                 others["exit_threshold"] = recipe.exit_threshold
-        if kind is Tagging:
-            stored = run.task if run.is_begun else {}
+        if task_class is Tagging:
+            stored = run.task if run.has_recipe else {}
             others["words"] = self.words or stored.get("words", PUNCTUATION_WORDS)
         # Evaluations during training do not use the threshold that is chosen at the end.
         threshold = THRESHOLD if self.chooses_threshold(run) else self.threshold
@@ -317,20 +325,20 @@ class Finetuning(RunSettings):
         assert recipe.steps is not None
         if recipe.steps < warmup_steps:
             problem = f"{run} has warmup_steps={warmup_steps}, more than {self.run_length(recipe.steps)}"
-            raise InputError(f"{problem}: give more, or another --output")
+            raise InputError(f"{problem}: give more, or another `output`")
         return recipe.replace(warmup_steps=warmup_steps)
 
     def run_length(self, steps: int | None) -> str:
-        """The flag that sets the length of the run and its value, for messages."""
+        """The argument that sets the length of the run and its value, for messages."""
         epochs = self.hyper_parameters(self.config).epochs
-        return f"--steps {steps}" if epochs is None else f"--epochs {epochs:g} ({steps} updates)"
+        return f"`steps` {steps}" if epochs is None else f"`epochs` {epochs:g} ({steps} updates)"
 
     def check_resumable(self, run: RunDirectory, entries: Mapping[str, Any]) -> None:
         """Raises InputError, with the differences, unless the run has these entries in its JSON files."""
         but = list[str]()
         if self.chooses_threshold(run):  # a run with the default threshold may choose one later
             entries = {**entries, "threshold": AUTO_THRESHOLD}
-            is_free = CHOSEN in run.recipe or run.task.get("threshold", THRESHOLD) == THRESHOLD
+            is_free = CHOSEN_THRESHOLD_KEY in run.recipe or run.task.get("threshold", THRESHOLD) == THRESHOLD
             but = ["threshold"] if is_free else []
         self.check_same(run, entries, {}, but)
 

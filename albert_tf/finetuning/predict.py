@@ -11,7 +11,7 @@ from absl import logging
 
 from albert_tf.errors import InputError, check_range
 from albert_tf.finetuning.finetuned_model import FinetunedModel, load_finetuned, run_task
-from albert_tf.io import PathLike, check_place
+from albert_tf.io import PathLike, check_output_path
 from albert_tf.runs.run_directory import open_run
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.columns import Columns
@@ -20,7 +20,7 @@ from albert_tf.tasks.formats import (
     Content,
     OutputFormat,
     Records,
-    output_format,
+    parse_output_format,
     write_predictions,
 )
 from albert_tf.tasks.glue import GLUE, write_submission
@@ -78,12 +78,14 @@ def predict(
     if top_k is not None:
         check_range("top_k", top_k, at_least=1)
     names = {"prediction": prediction_column, "score": score_column}
-    form = output_format(output, **names, probabilities=probabilities, top_k=top_k)
+    output_format = parse_output_format(output, **names, probabilities=probabilities, top_k=top_k)
     sources = distinct_paths(source)
-    if form.file is not None and Path(form.file).resolve() in [Path(path).resolve() for path in sources]:
-        raise InputError(f"{form.file} is what is predicted for: name another `output`")
+    if output_format.file is not None and Path(output_format.file).resolve() in [
+        Path(path).resolve() for path in sources
+    ]:
+        raise InputError(f"{output_format.file} is what is predicted for: name another `output`")
     model = load_finetuned(run, step, task, xla, precision)._replace(patience=patience)
-    return write_predictions(output, predict_files(model, sources, columns, batch_size, form))
+    return write_predictions(output, predict_files(model, sources, columns, batch_size, output_format))
 
 
 def predict_files(
@@ -91,27 +93,27 @@ def predict_files(
     source: Paths,
     columns: Columns | None = None,
     batch_size: int = 32,
-    form: OutputFormat = SAME_AS_INPUT,
+    output_format: OutputFormat = SAME_AS_INPUT,
 ) -> dict[str, Content]:
     """The contents of the files that `predict` writes, by their names. See `predict` for the arguments."""
-    data, (folder, *others) = model.task.format, distinct_paths(source)
-    if form.probabilities or form.top_k:
-        if not isinstance(model.kind, Classification | MultiLabel):
-            raise InputError(f"`probabilities` and `top_k`: {model.kind.name} has no labels for them")
-        form = form._replace(labels=model.entries["labels"])
+    data, (folder, *others) = model.spec.format, distinct_paths(source)
+    if output_format.probabilities or output_format.top_k:
+        if not isinstance(model.task, Classification | MultiLabel):
+            raise InputError(f"`probabilities` and `top_k`: {model.task.name} has no labels for them")
+        output_format = output_format._replace(labels=model.entries["labels"])
     sets: dict[Any, Records]
-    if others and not form.is_file:
+    if others and not output_format.is_file:
         problem = f"{folder} and {len(others)} more: predictions for several files are one file"
         raise InputError(f"{problem}: name it by `output`, or predict for each by itself")
-    if data.is_folder and tf.io.gfile.isdir(folder) and not data.is_set(folder):
-        sets = {f"{folder}/{name}": x for name, x in data.read_sets(folder, data.test).items()}
+    if data.is_folder and tf.io.gfile.isdir(folder) and not data.is_split(folder):
+        sets = {f"{folder}/{name}": x for name, x in data.read_splits(folder, data.test).items()}
     else:
         sources = (folder, *others) if others else folder
         sets = {sources: data.read(sources, False, columns or model.columns)}
     if len(sets) > 1:
-        form.check_folder(folder)
+        output_format.check_folder(folder)
     # Before any prediction, since this raises if predictions for a file cannot be written.
-    writers = {origin: data.files(origin, records, form) for origin, records in sets.items()}
+    writers = {origin: data.create_writer(origin, records, output_format) for origin, records in sets.items()}
     contents: dict[str, Content] = {}
     for origin, records in sets.items():
         if not records:
@@ -143,7 +145,7 @@ def submit(
         run_of_task[name] = run
     if missing := [name for name in GLUE if name not in run_of_task and name != "ax"]:
         raise InputError(f"{output}: the server takes all tasks: name runs of {', '.join(missing)}, too")
-    check_place(Path(output), is_folder=False)
+    check_output_path(Path(output), is_folder=False)
     files: dict[str, Any] = {}
     for name, run in {**run_of_task, "ax": run_of_task["mnli"]}.items():
         files |= predict_files(

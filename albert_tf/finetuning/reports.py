@@ -23,7 +23,7 @@ from albert_tf.finetuning.task_table import TaskSpec, set_metrics
 from albert_tf.io import PathLike
 from albert_tf.models.early_exit import check_patience
 from albert_tf.report import LINES, Report, ReportTable
-from albert_tf.runs.run_directory import BEST_KEY, RunDirectory, best_by, rank
+from albert_tf.runs.run_directory import BEST_KEY, EVALUATION, RunDirectory, rank, step_order
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord, label_of, regression_labels, tags_of, truncation_report
@@ -44,16 +44,16 @@ MIN_SUSPECT = 50
 _GLUED, _MAX_GLUED = ",;:!?)”»", 0.01
 
 
-def describe_data(task: TaskSpec, sets: Splits) -> list[str]:
+def describe_data(spec: TaskSpec, sets: Splits) -> list[str]:
     """Lines with the labels, scores or tags, which show a wrong column at once. Empty for other tasks."""
-    if task.kind is Tagging:
+    if spec.task_class is Tagging:
         counts = collections.Counter(tag for record in sets.labelled_records for tag in tags_of(record))
         tags = join_words(f"{shorten(tag)} ({count})" for tag, count in counts.most_common())
         return [f"tags: {tags}", *describe_tags(counts, find_scheme(counts))]
     rows = [record for record in sets.train if isinstance(record, TextRecord)]
     if not rows:
         return []
-    if task.kind is Regression:
+    if spec.task_class is Regression:
         scores = regression_labels(rows)
         mean = sum(scores) / len(scores)
         lines = [f"scores: {min(scores):g} to {max(scores):g}, {mean:g} on average"]
@@ -64,9 +64,9 @@ def describe_data(task: TaskSpec, sets: Splits) -> list[str]:
             problem = f"all scores that are evaluated on are {evaluated[0]:g}"
             lines.append(f"warning: {problem}: correlations are undefined")
         return lines
-    counts = collections.Counter(label for record in rows for label in task.kind.labels_of(record))
+    counts = collections.Counter(label for record in rows for label in spec.task_class.labels_of(record))
     lines = [f"labels: {join_words(f'{shorten(label)} ({count})' for label, count in counts.most_common())}"]
-    if task.kind is Classification and len(counts) >= MIN_SUSPECT and 2 * len(counts) > len(rows):
+    if spec.task_class is Classification and len(counts) >= MIN_SUSPECT and 2 * len(counts) > len(rows):
         problem = f"{len(counts)} different labels in {len(rows)} examples"
         lines.append(f"warning: {problem}: is that the column of the labels?")
     spellings: dict[str, list[str]] = {}
@@ -76,18 +76,20 @@ def describe_data(task: TaskSpec, sets: Splits) -> list[str]:
         lines.append(
             f"warning: labels that differ in case or spaces alone are different: {join_words(alike)}"
         )
-    known = {label for dev in sets.dev.values() for record in dev for label in task.kind.labels_of(record)}
+    known = {
+        label for dev in sets.dev.values() for record in dev for label in spec.task_class.labels_of(record)
+    }
     if missing := [shorten(label) for label in counts if label not in known]:
         lines.append(f"evaluated on no example of {join_words(missing)}")
     return lines
 
 
-def glued_words(kind: FinetuningTask, records: Records) -> list[str]:
+def glued_words(task: FinetuningTask, records: Records) -> list[str]:
     """A warning if a tagger will split punctuation from words, and many training words end in punctuation.
 
     Full stops do not count: abbreviations have them in every corpus.
     """
-    if not isinstance(kind, Tagging) or kind.words != PUNCTUATION_WORDS:
+    if not isinstance(task, Tagging) or task.words != PUNCTUATION_WORDS:
         return []
     words = [word for record in records for word in record.words]
     glued = [word for word in words if word[-1] in _GLUED and word[0].isalnum()]
@@ -101,9 +103,9 @@ def data_lines(prepared: PreparedRun) -> list[str]:
     """Lines about the examples of a new run: labels, and texts that are truncated."""
     data = prepared.data
     return [
-        *describe_data(data.task, data.sets),
-        *glued_words(data.kind, data.sets.train),
-        *truncation_report(data.rows, data.kind.seq_length, prepared.contents.task.get("long")),
+        *describe_data(data.spec, data.sets),
+        *glued_words(data.task, data.sets.train),
+        *truncation_report(data.rows, data.task.seq_length, prepared.contents.task.get("long")),
     ]
 
 
@@ -115,8 +117,8 @@ def best_metrics(run: RunDirectory) -> Mapping[str, float | None]:
 
 def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
     """The content of summary.json: metrics of each run's best step; their mean, median and spread."""
-    order = best_by(next(iter(runs.values())).task[BEST_KEY])
-    metric, sign = order.metric.removeprefix("eval_"), 1 if order.is_highest else -1
+    order = step_order(next(iter(runs.values())).task[BEST_KEY])
+    metric, sign = order.metric.removeprefix(EVALUATION), 1 if order.is_highest else -1
     by_run = {name: best_metrics(run) for name, run in runs.items()}
     values_by_name: dict[str, list[float]] = {}
     for metrics in by_run.values():
@@ -140,10 +142,10 @@ def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
     }
 
 
-def final_lines(run: RunDirectory, task: TaskSpec, dev: Mapping[str, Records]) -> list[str]:
+def final_lines(run: RunDirectory, spec: TaskSpec, dev: Mapping[str, Records]) -> list[str]:
     """Lines about a run that is done: its best step, the metrics there, and a warning about them."""
     metrics = best_metrics(run)
-    step, best_by = metrics["step"], run.task[BEST_KEY].removeprefix("eval_")
+    step, best_by = metrics["step"], run.task[BEST_KEY].removeprefix(EVALUATION)
     if metrics.get(best_by) is None:
         return [f"no evaluation has a {best_by}: the newest step, {step}, is taken in {run}"]
     names = [best_by, *(name for name in metrics if name in LOGGED_METRICS and name != best_by)]
@@ -154,21 +156,21 @@ def final_lines(run: RunDirectory, task: TaskSpec, dev: Mapping[str, Records]) -
     ]
     return [
         f"best: step {step} ({', '.join(texts)}) in {run}",
-        *baseline_warning(task, metrics, best_by, dev),
+        *baseline_warning(spec, metrics, best_by, dev),
     ]
 
 
 def baseline_warning(
-    task: TaskSpec, metrics: Mapping[str, float | None], best_by: str, dev: Mapping[str, Records]
+    spec: TaskSpec, metrics: Mapping[str, float | None], best_by: str, dev: Mapping[str, Records]
 ) -> list[str]:
     """A line if a classifier's metrics are no better than always predicting the most frequent label."""
-    if not issubclass(task.kind, Classification):
+    if not issubclass(spec.task_class, Classification):
         return []
     (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
     always = Prediction(label, np.ones(1, np.float32))
     predictions = {name: (rows, [always] * len(rows)) for name, rows in dev.items()}
-    baseline = set_metrics(task, task.kind(task.options), predictions)
-    metric = best_by if best_by in baseline else task.best_metric
+    baseline = set_metrics(spec, spec.task_class(spec.options), predictions)
+    metric = best_by if best_by in baseline else spec.best_metric
     value, expected = metrics.get(metric), baseline.get(metric)
     if value is None or expected is None or value > expected:
         return []
@@ -210,12 +212,12 @@ def exit_report(
     trained = load_finetuned(run, step, xla=False)
     check_patience(1, trained.entries.get("early_exit", False))
     depth = trained.model.config.num_hidden_layers
-    sets = read_dev_sets(trained.task, folder, file, columns or trained.columns)
+    sets = read_dev_sets(trained.spec, folder, file, columns or trained.columns)
     metrics = {n: _measure(trained._replace(patience=n), sets, batch_size) for n in range(1, depth - 1)}
     metrics[depth] = _measure(trained, sets, batch_size)
     for row in metrics.values():
         row["speed_up"] = metrics[depth][MILLISECONDS] / row[MILLISECONDS]
-    names = trained.task.evaluation_metric_names
+    names = trained.spec.evaluation_metric_names
     by_speed = [
         (name, row["speed_up"], value)
         for row in metrics.values()
@@ -229,16 +231,16 @@ def exit_report(
         ReportTable("exit_metrics", "Metrics by speed", ("name", "speed-up", "metric"), by_speed, LINES),
         ReportTable("exit_layers", "Layers by patience", ("name", "patience", "layers"), by_patience, LINES),
     ]
-    return Report({"step": trained.step or 0, "examples": sum(map(len, sets.values()))}, tables)
+    return Report({"step": trained.step, "examples": sum(map(len, sets.values()))}, tables)
 
 
 def _measure(trained: FinetunedModel, sets: Mapping[str, Records], batch_size: int) -> dict[str, float]:
     """Metrics of labelled records, and layers and milliseconds per example, from text, after tracing."""
-    kind = trained.kind
-    predict = create_predict_fn(kind, trained.model, batch_size, xla=False, patience=trained.patience)
+    task = trained.task
+    predict = create_predict_fn(task, trained.model, batch_size, xla=False, patience=trained.patience)
 
     def predict_records(records: Records) -> Predictions:
-        return predict(kind.encode(records, trained.tokenizer, False))
+        return predict(task.encode(records, trained.tokenizer, False))
 
     for records in sets.values():  # two batches, since the second may be traced for any length
         predict_records(records[: 2 * batch_size])
@@ -246,7 +248,7 @@ def _measure(trained: FinetunedModel, sets: Mapping[str, Records], batch_size: i
     outputs = {name: predict_records(records) for name, records in sets.items()}
     seconds = time.perf_counter() - started
     predictions = {name: (sets[name], x.predictions) for name, x in outputs.items()}
-    metrics = set_metrics(trained.task, kind, predictions)
+    metrics = set_metrics(trained.spec, task, predictions)
     examples, depth = sum(map(len, sets.values())), trained.model.config.num_hidden_layers
     layers = sum(
         len(sets[name]) * depth if x.layers is None else x.layers.sum() for name, x in outputs.items()

@@ -1,4 +1,4 @@
-"""TASK_SPECS, the tasks to fine-tune for by name: kind of task, file format, metrics."""
+"""TASK_SPECS, the tasks to fine-tune for by name: class, file format, metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from albert_tf.errors import check_choice
 from albert_tf.recipes import QuestionSettings
-from albert_tf.runs.run_directory import BEST_KEY
+from albert_tf.runs.run_directory import BEST_KEY, EVALUATION
 from albert_tf.tasks.classification import Classification, Metric, label_metrics
 from albert_tf.tasks.columns import TABLE, TABLE_OF_LISTS, Columns
 from albert_tf.tasks.dataset_files import CONLL, QUESTIONS, RACE, squad_format
@@ -30,7 +30,7 @@ Metrics = Callable[[FinetuningTask, Records, Sequence[Any]], dict[str, float]]
 class TaskSpec:
     """A task to fine-tune for."""
 
-    kind: type[FinetuningTask]
+    task_class: type[FinetuningTask]
     format: DataFormat
     metrics: Metrics  # computes fractions or per cent by name from a model's task, records and predictions
     metric_names: tuple[str, ...]  # of one set; the first chooses the best step
@@ -41,12 +41,12 @@ class TaskSpec:
     def evaluation_metric_names(self) -> tuple[str, ...]:
         """Names of the metrics of an evaluation, with "loss" if the task has an evaluation loss."""
         names = (_set_metric_name(name, dev) for dev in self.format.dev or [""] for name in self.metric_names)
-        return (*names, *(["loss"] if self.kind(self.options).has_evaluation_loss else []))
+        return (*names, *(["loss"] if self.task_class(self.options).has_evaluation_loss else []))
 
     @property
     def best_by_choices(self) -> tuple[str, ...]:
         """Names of all metrics that can choose the best step, from an evaluation or from its report."""
-        return (*self.evaluation_metric_names, *self.kind(self.options).report_names)
+        return (*self.evaluation_metric_names, *self.task_class(self.options).report_names)
 
     @property
     def best_metric(self) -> str:
@@ -74,15 +74,15 @@ def task_entries(
     Raises:
       InputError: the task is unknown, or a record has no label.
     """
-    task = find_task_spec(name)
-    options = task.options if threshold is None else {**task.options, "threshold": threshold}
+    spec = find_task_spec(name)
+    options = spec.options if threshold is None else {**spec.options, "threshold": threshold}
     entries = {
-        **task.kind.model_config(records, **options),
+        **spec.task_class.model_config(records, **options),
         "task": name,
         "seq_length": seq_length,
-        BEST_KEY: f"eval_{task.best_metric}",
+        BEST_KEY: f"{EVALUATION}{spec.best_metric}",
     }
-    if task.kind.has_windows:
+    if spec.task_class.has_windows:
         entries |= dataclasses.asdict(questions or QuestionSettings())
     if columns is not None:
         entries["columns"] = {key: value for key, value in columns._asdict().items() if value is not None}
@@ -90,13 +90,13 @@ def task_entries(
 
 
 def set_metrics(
-    task: TaskSpec, kind: FinetuningTask, predicted: Mapping[str, tuple[Records, Sequence[Any]]]
+    spec: TaskSpec, task: FinetuningTask, predicted: Mapping[str, tuple[Records, Sequence[Any]]]
 ) -> dict[str, float]:
     """Metrics of the predictions for several sets; the metrics of `dev_matched` end in `_matched`."""
     return {
         _set_metric_name(metric, name): value
         for name, (records, predictions) in predicted.items()
-        for metric, value in task.metrics(kind, records, predictions).items()
+        for metric, value in spec.metrics(task, records, predictions).items()
     }
 
 
@@ -105,9 +105,13 @@ def _set_metric_name(metric: str, name: str) -> str:
     return "_".join([metric, *name.split("_")[1:]])
 
 
-def _task_spec(kind: type[FinetuningTask], data: DataFormat, **changes: Any) -> TaskSpec:
-    """A task with the metrics of its kind, unless changed."""
-    return TaskSpec(kind, data, **{"metrics": kind.metrics, "metric_names": kind.metric_names, **changes})
+def _task_spec(task_class: type[FinetuningTask], data: DataFormat, **changes: Any) -> TaskSpec:
+    """A task with the metrics of its class, unless changed."""
+    return TaskSpec(
+        task_class,
+        data,
+        **{"metrics": task_class.metrics, "metric_names": task_class.metric_names, **changes},
+    )
 
 
 def _glue_task_spec(name: str, **metrics: Metric) -> TaskSpec:

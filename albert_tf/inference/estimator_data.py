@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from albert_tf import filesystem
 from albert_tf.errors import InputError, is_missing
-from albert_tf.inference.inputs import expand_weight
+from albert_tf.inference.inputs import check_same_form, expand_weight
 from albert_tf.inference.predictor import Predictor, load_predictor
 from albert_tf.io import dump_json, replace_folder, temporary_path
 from albert_tf.runs.load_save import load, save
@@ -100,10 +100,8 @@ def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | 
     Raises InputError if the numbers of texts and labels differ, or if only some texts are pairs.
     """
     if not texts or len(texts) != len(labels):
-        raise InputError(f"X holds {len(texts)} texts and y {len(labels)} labels: give one a text")
-    if len({text.text_pair is None for text in texts}) != 1:
-        raise InputError("X holds both single texts and pairs")
-    columns = Columns("text", None if texts[0].text_pair is None else "text_pair", "label")
+        raise InputError(f"X holds {len(texts)} texts and y {len(labels)} labels: give one for each text")
+    columns = Columns("text", "text_pair" if check_same_form(texts, "X") else None, "label")
     rows = (
         {"text": text.text, "text_pair": text.text_pair, "label": label}
         for text, label in zip(texts, labels, strict=True)
@@ -121,7 +119,7 @@ def column_names(X: Any) -> np.ndarray | None:
 
 
 def check_columns(columns: np.ndarray | None, fitted: np.ndarray | None) -> None:
-    """Raises InputError if a table has other columns than that of `fit`, or another order."""
+    """Raises InputError unless the columns of a table are the columns of `fit`, in the same order."""
     if columns is not None and fitted is not None and columns.tolist() != fitted.tolist():
         raise InputError(f"X has the columns {', '.join(columns)}: `fit` was given {', '.join(fitted)}")
 
@@ -132,7 +130,7 @@ def check_one_dimensional(y: Any) -> Any:
     Raises InputError if y is None or has several values per text.
     """
     if y is None:
-        raise InputError("y is missing: give one label or number a text, [n]")
+        raise InputError("y is missing: give one label or number for each text, [n]")
     try:
         shape = np.shape(y)
     except ValueError:  # lists of several lengths
@@ -141,7 +139,7 @@ def check_one_dimensional(y: Any) -> Any:
         return column_or_1d(y, warn=True)
     if len(shape) != 1 or any(isinstance(value, set | frozenset) for value in as_list(y)):
         raise InputError(
-            "y holds no label or several of a text: give one a text, [n]; `albert-tf finetune --task "
+            "y holds no label or several of a text: give one for each, [n]; `albert-tf finetune --task "
             "multi_label` trains for several"
         )
     return y

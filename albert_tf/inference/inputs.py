@@ -19,6 +19,7 @@ from albert_tf.finetuning.finetuning_recipes import BALANCED
 from albert_tf.runs.build_model import arguments_of
 from albert_tf.tasks.classification import TextTask, text_rows
 from albert_tf.tasks.examples import TextRecord, TokenizedExamples
+from albert_tf.tasks.task import to_arrays
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import as_list, check_text
 from albert_tf.text.tokenizer import TextTokenizer
@@ -100,8 +101,8 @@ class LabelEncoder(NamedTuple):
             raise InputError(
                 f"class_weight={shorten(class_weight)} must be a dict from labels to weights, or {BALANCED!r}"
             )
-        known = LabelEncoder(self.names, self.num_labels, None)
-        numbers = known.targets(list(class_weight), len(class_weight), "class_weight").tolist()
+        encoder = self._replace(loss=None)
+        numbers = encoder.targets(list(class_weight), len(class_weight), "class_weight").tolist()
         weights = dict.fromkeys(range(self.num_labels), 1.0)
         for place, (number, (label, weight)) in enumerate(zip(numbers, class_weight.items(), strict=True)):
             if number in numbers[:place]:
@@ -194,14 +195,16 @@ def expand_weight(sample_weight: Any, count: int) -> np.ndarray | None:
     try:
         weights = np.asarray(sample_weight, np.float32)
     except (TypeError, ValueError):
-        raise InputError(f"sample_weight={shorten(sample_weight)} must be a number a text") from None
+        raise InputError(
+            f"sample_weight={shorten(sample_weight)} must be one number, or one for each text"
+        ) from None
     if weights.shape == ():
         if isinstance(sample_weight, str) or not 0 <= weights < np.inf:
             raise InputError(f"sample_weight={shorten(sample_weight)} must be a finite number of at least 0")
         return np.full(count, weights)
     if weights.shape != (count,):
         shape = [*weights.shape]
-        raise InputError(f"sample_weight has the shape {shape}: give one weight a text, [{count}]")
+        raise InputError(f"sample_weight has the shape {shape}: give one weight for each text, [{count}]")
     for row, value in enumerate(weights.tolist()):
         if not 0 <= value < np.inf:
             raise InputError(f"sample_weight[{row}]={value} must be a finite number of at least 0")
@@ -229,9 +232,9 @@ def choose_head(
     Args:
       task: entries of the run's task.json.
       origin: name of the run in messages.
-      num_labels: number of labels. None: that of `labels`, or of the run.
-      labels: names of the labels. None: those of the run, if their number fits.
-      pooling: None: that of the run, or "first".
+      num_labels: number of labels. None: the length of `labels`, or the run's number.
+      labels: names of the labels. None: the run's names, if their number fits.
+      pooling: see `AlbertClassifier`. None: the run's pooling, or "first".
     Returns:
       Entries of task.json for the head, and True if it is the run's own head.
     """
@@ -293,6 +296,14 @@ def parse_texts(texts: Any, argument: str) -> list[TextRecord]:
     return [TextTask.parse_input(value, f"{argument}[{number}]") for number, value in enumerate(values)]
 
 
+def check_same_form(records: Sequence[TextRecord], argument: str) -> bool:
+    """True if all records are pairs, False if all are single texts; an InputError if there are both."""
+    forms = {record.text_pair is not None for record in records}
+    if len(forms) > 1:
+        raise InputError(f"{argument} holds both single texts and pairs")
+    return forms == {True}
+
+
 def _fill_missing(values: Sequence[Any], argument: str) -> list[Any]:
     """Replaces missing texts, also in pairs, by empty ones."""
 
@@ -350,12 +361,10 @@ def tokenize_inputs(
     records = parse_texts(x, argument)
     if not records:
         raise InputError(f"{argument} holds no texts")
-    pairs = {record.text_pair is not None for record in records}
-    if len(pairs) != 1:
-        raise InputError(f"{argument} holds both single texts and pairs")
-    if y is not None and pairs == {True} and [record.text_pair for record in records] == list(as_list(y)):
+    pairs = check_same_form(records, argument)
+    if y is not None and pairs and [record.text_pair for record in records] == list(as_list(y)):
         raise InputError(f"{argument}: the second texts are the labels: give the column of texts alone")
-    return text_rows(records, tokenizer, {}, seq_length, TRUNCATE if pairs == {True} else long), pairs.pop()
+    return text_rows(records, tokenizer, {}, seq_length, TRUNCATE if pairs else long), pairs
 
 
 def pack_texts(rows: TokenizedExamples, seq_length: int) -> dict[str, np.ndarray]:
@@ -366,7 +375,7 @@ def pack_texts(rows: TokenizedExamples, seq_length: int) -> dict[str, np.ndarray
             for starts, lengths in zip(rows.starts.T, rows.lengths.T, strict=True)
         ]
         ids = pack(tokens, seq_length, rows.vocabulary.input_format)
-    return {name: tensor.numpy() for name, tensor in ids.items()}
+    return to_arrays(ids)
 
 
 def tokenize_dataset(

@@ -121,8 +121,8 @@ def pipeline(
         check_choice("precision", precision, PRECISIONS)
     features = _feature_settings(task, patience, pooling=pooling, normalize=normalize)
     predictor = _open_predictor(source, step, xla, precision, features)
-    if task is not None and predictor.kind.name not in PIPELINE_TASKS[task]:
-        raise InputError(f"task={task!r}: the model of {source} answers {predictor.kind.name}")
+    if task is not None and predictor.task.name not in PIPELINE_TASKS[task]:
+        raise InputError(f"task={task!r}: the model of {source} answers {predictor.task.name}")
     if patience is not None:
         check_patience(patience, predictor.has_exits)
         predictor = predictor._replace(patience=patience)
@@ -203,7 +203,7 @@ class Pipeline:
     @property
     def task(self) -> str:
         """Name of the task, as `pipeline` takes it."""
-        return self._predictor.kind.name
+        return self._predictor.task.name
 
     def __call__(self, inputs: Any = None, top_k: int | None = None, **fields: Any) -> Any:
         """Answers texts, in their order. A single text (a str or dict) gets a single answer.
@@ -245,7 +245,7 @@ class Pipeline:
         Raises:
           InputError: an input is not what the task takes; the message says which.
         """
-        kind = self._predictor.kind
+        task = self._predictor.task
         if fields:
             self._check_fields(fields)
             if inputs is not None:
@@ -258,12 +258,12 @@ class Pipeline:
             self._check_top_k(top_k)
         if is_one:
             records = [self._read(inputs, "inputs")]
-        elif isinstance(kind, TextTask | FeatureExtraction):
+        elif isinstance(task, TextTask | FeatureExtraction):
             records = parse_texts(inputs, "inputs")
         else:
             records = [self._read(value, f"inputs[{number}]") for number, value in enumerate(as_list(inputs))]
         if records:
-            kind.check(records)
+            task.check_records(records)
         answers: dict[int, Any] = {}
         # The longest first, so that a lack of memory shows at once.
         order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
@@ -272,19 +272,19 @@ class Pipeline:
             outputs = self._predictor.outputs([records[number] for number in numbers], top_k or TOP_K)
             for row, number in enumerate(numbers):
                 of_row = {name: values[row] for name, values in outputs.items()}
-                answers[number] = kind.format_output(records[number], of_row, top_k)
-        return answers[0] if is_one else kind.collect([answers[number] for number in range(len(records))])
+                answers[number] = task.format_output(records[number], of_row, top_k)
+        return answers[0] if is_one else task.collect([answers[number] for number in range(len(records))])
 
     def _read(self, value: Any, where: str) -> Any:
         """Makes a record of an input; tasks of single texts also accept a dict of `text`."""
-        kind = self._predictor.kind
-        if isinstance(value, Mapping) and kind.inputs == ("text",):
-            (value,) = kind.fields(value, kind.inputs, where)
-        return kind.parse_input(value, where)
+        task = self._predictor.task
+        if isinstance(value, Mapping) and task.inputs == ("text",):
+            (value,) = task.fields(value, task.inputs, where)
+        return task.parse_input(value, where)
 
     def _check_fields(self, fields: Mapping[str, Any]) -> None:
         """Raises InputError for keywords that the task does not know."""
-        inputs = self._predictor.kind.inputs
+        inputs = self._predictor.task.inputs
         others = {name: f"{name}={shorten(value)}" for name, value in fields.items() if name not in inputs}
         if lines := [f"{text}: {_ELSEWHERE[name]}" for name, text in others.items() if name in _ELSEWHERE]:
             raise InputError("; ".join([*lines, *(f"unknown {x}" for x in others if x not in _ELSEWHERE)]))

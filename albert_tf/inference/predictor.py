@@ -16,36 +16,37 @@ from albert_tf.constants import Tensors
 from albert_tf.conversion.init_from import resolve_run
 from albert_tf.errors import InputError
 from albert_tf.filesystem import literal_path
-from albert_tf.finetuning.finetuned_model import check_task_kind, load_with_tokenizer
+from albert_tf.finetuning.finetuned_model import check_task_class, load_with_tokenizer
 from albert_tf.io import json_object
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import TASK_FILE, best_run
 from albert_tf.tasks import Task, TaskConfig, create_task
-from albert_tf.tasks.batches import few_lengths
+from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.masked_words import MaskedWords
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import DEFAULT, EARLY_EXIT, PATIENCE, TOP_K, ServingModel
-from albert_tf.tasks.task import SEQ_LENGTH
+from albert_tf.tasks.task import SEQ_LENGTH, to_arrays
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import uses_xla
 
 
 class Predictor(NamedTuple):
-    """A model with a kind of task, which says how to call it."""
+    """A model with its task, which says how to call it."""
 
-    kind: Task  # the kind of task, with the settings of the model
-    # From the name of a signature, its inputs, and top_k to its outputs. Models in memory ignore the name.
+    task: Task  # with the settings of the model
+    # Arguments: name of a signature, its inputs, top_k. Returns the outputs by name. Models in memory ignore
+    # the name of the signature, exported models ignore top_k.
     ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
-    max_top_k: int | None = None  # largest top_k of a mask's fillings, or answers; None: no limit
+    max_top_k: int | None = None  # largest top_k of fill_mask or question_answering; None: no limit
     has_exits: bool = False  # True if texts can leave early
     patience: int | None = None  # None: all layers are computed
 
     def outputs(self, records: Records, top_k: int) -> dict[str, np.ndarray]:
-        """Computes the outputs for records of `kind.parse_input`, one row each."""
-        signature, inputs = self.kind.to_model_inputs(records)
+        """Computes the outputs for records of `task.parse_input`, one row each."""
+        signature, inputs = self.task.to_model_inputs(records)
         if self.patience is not None:
             patience = np.full(len(records), self.patience, np.int32)
             signature, inputs = EARLY_EXIT, {**inputs, PATIENCE: patience}
@@ -72,7 +73,7 @@ def load_predictor(
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
     """
     run = best_run(resolve_run(source))
-    check_task_kind(run.task, run)
+    check_task_class(run.task, run)
     return create_predictor(*load_with_tokenizer(run, step, precision), run.task, xla, features)
 
 
@@ -88,28 +89,28 @@ def create_predictor(
     See `load_predictor` for `xla` and `features`.
     """
     config = {**config, **task_of(model)}
-    kind = (
+    task = (
         create_task(config) if features is None else FeatureExtraction(model.config.hidden_size, **features)
     )
     seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
     served = ServingModel(model, tokenizer, seq_length, config)
     if uses_xla(xla):
-        served = served._replace(compiled=CompiledEncoder(served.encoder, few_lengths(seq_length)))
+        served = served._replace(compiled=CompiledEncoder(served.encoder, compiled_lengths(seq_length)))
 
     @functools.lru_cache(maxsize=8)
     def trace(top_k: int, *specs: tf.TensorSpec) -> Callable[..., Tensors]:
-        kind.check_model(served)
-        answer = functools.partial(kind.answer, served._replace(top_k=top_k))
+        task.check_model(served)
+        answer = functools.partial(task.answer, served._replace(top_k=top_k))
         function = tf.function(answer, autograph=False)
         return function.get_concrete_function(**{spec.name: spec for spec in specs})
 
     def ask(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
         specs = [tf.TensorSpec([None] * x.shape.rank, x.dtype, name) for name, x in tensors.items()]
-        return _arrays(trace(max(top_k, TOP_K), *specs)(**tensors))
+        return to_arrays(trace(max(top_k, TOP_K), *specs)(**tensors))
 
-    max_top_k = kind.settings.n_best if isinstance(kind, QuestionAnswering) else None
-    return Predictor(kind, ask, max_top_k, served.has_exits)
+    max_top_k = task.settings.n_best if isinstance(task, QuestionAnswering) else None
+    return Predictor(task, ask, max_top_k, served.has_exits)
 
 
 def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = None) -> Predictor:
@@ -125,24 +126,20 @@ def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = N
             raise InputError(f"{folder} has no signature {signature!r}: export the run again")
         # This closure keeps `loaded` alive, which its signatures do not.
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
-        return _arrays(loaded.signatures[signature](**tensors))
+        return to_arrays(loaded.signatures[signature](**tensors))
 
     if features is not None and (embeddings := outputs.get(FeatureExtraction.signature)):
         return Predictor(FeatureExtraction(embeddings["embedding"].shape[-1], **features), ask)
-    task = folder / "assets" / TASK_FILE
+    file = folder / "assets" / TASK_FILE
     config = {"model": "pretrainer"} if "fill_mask" in outputs else None
-    if task.is_file() and DEFAULT in outputs:
-        config = json_object(task.read_bytes(), task)
+    if file.is_file() and DEFAULT in outputs:
+        config = json_object(file.read_bytes(), file)
     if features is not None or config is None:
         problem = "answers" if features is None else "embeds texts"
         embeds = FeatureExtraction.signature in outputs
         remedy = 'ask for "feature-extraction"' if embeds else "name the folder hub/serving of an export"
         raise InputError(f"{folder} has no signature that {problem}: {remedy}")
-    kind = create_task(config)
-    has_limit = isinstance(kind, MaskedWords | QuestionAnswering)
-    max_top_k = outputs[kind.signature]["scores"].shape[-1] if has_limit else None
-    return Predictor(kind, ask, max_top_k, EARLY_EXIT in outputs)
-
-
-def _arrays(outputs: Tensors) -> dict[str, np.ndarray]:
-    return {name: tensor.numpy() for name, tensor in outputs.items()}
+    task = create_task(config)
+    has_limit = isinstance(task, MaskedWords | QuestionAnswering)
+    max_top_k = outputs[task.signature]["scores"].shape[-1] if has_limit else None
+    return Predictor(task, ask, max_top_k, EARLY_EXIT in outputs)

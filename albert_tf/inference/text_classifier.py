@@ -17,7 +17,7 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.constants import FIRST, INPUT_MASK, TRUNCATE, WINDOWS
-from albert_tf.conversion import init_from as starts
+from albert_tf.conversion.init_from import open_init_from
 from albert_tf.errors import InputError, MissingFileError
 from albert_tf.filesystem import literal_path
 from albert_tf.finetuning.finetuning_recipes import BALANCED, FINETUNING_RECIPES
@@ -27,6 +27,7 @@ from albert_tf.inference.inputs import (
     LabelEncoder,
     are_pairs,
     check_label_names,
+    check_same_form,
     choose_head,
     expand_weight,
     pack_texts,
@@ -46,7 +47,7 @@ from albert_tf.runs.build_model import build_model, task_of
 from albert_tf.runs.load_save import check_finite, save
 from albert_tf.runs.run_directory import TASK_FILE, best_run
 from albert_tf.tasks import create_task
-from albert_tf.tasks.batches import few_lengths
+from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.examples import TokenizedExamples, check_length, truncation_report
 from albert_tf.tasks.long_texts import pool_windows, text_inputs, window_inputs
@@ -104,7 +105,7 @@ class TextClassifier(keras.Model):
       long: how longer texts are read. "truncate": their beginning. "head_tail": beginning and end. "windows":
         all, in windows whose logits are pooled. Pairs are always truncated.
       doc_stride: tokens from one window to the next (128).
-      window_pooling: the logits of a text are the "mean" or the "max" of those of its windows.
+      window_pooling: how the logits of a text's windows are combined: "mean" or "max".
       pad_to_length: True to pad every batch to `seq_length`, as TPUs need it. False: to its longest text.
       takes_pairs: True if the model learned pairs of texts, False if it learned single texts; it refuses the
         other kind. None: not known before `fit`.
@@ -167,7 +168,7 @@ class TextClassifier(keras.Model):
         self._begins_at_mean = False
         self._patience: int | None = None  # of the running `predict`
         self.built = True
-        self._learn_form(takes_pairs if long == TRUNCATE else False)
+        self._set_takes_pairs(takes_pairs if long == TRUNCATE else False)
 
     @classmethod
     def from_pretrained(
@@ -212,7 +213,7 @@ class TextClassifier(keras.Model):
         """
         is_folder = check_path(run, "run").is_dir()
         origin = best_run(run).path if is_folder else os.fspath(run)
-        with starts.open_init_from(origin, vocabulary) as start:
+        with open_init_from(origin, vocabulary) as start:
             assert start.run is not None
             stored = start.run
             variables = stored.variables(step)
@@ -273,9 +274,9 @@ class TextClassifier(keras.Model):
                 records = parse_texts(inputs, "inputs")
                 if not records:
                     raise InputError("inputs holds no texts")
-                pairs = records[0].text_pair is not None
+                pairs = check_same_form(records, "inputs")
                 inputs = tf.constant([[x.text, x.text_pair] if pairs else x.text for x in records])
-            self._check_form(are_pairs(inputs), "inputs")
+            self._check_takes_pairs(are_pairs(inputs), "inputs")
         return super().__call__(inputs, *args, **kwargs)
 
     def call(self, inputs: Any, training: bool | None = None) -> tf.Tensor:
@@ -308,7 +309,7 @@ class TextClassifier(keras.Model):
 
     @functools.cached_property
     def _compiled_encoder(self) -> CompiledEncoder:
-        return CompiledEncoder(self.classifier.encoder, few_lengths(self.seq_length))
+        return CompiledEncoder(self.classifier.encoder, compiled_lengths(self.seq_length))
 
     def compile(
         self,
@@ -339,7 +340,7 @@ class TextClassifier(keras.Model):
         weighted = kwargs.pop("weighted_metrics", None)
         if self.classifier.num_labels == 2 and not self.multi_label:
             metrics, weighted = tf.nest.map_structure(second_label_metric, (metrics, weighted))
-        self._labels(loss).check_metrics([metrics, weighted])
+        self._label_encoder(loss).check_metrics([metrics, weighted])
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -386,11 +387,11 @@ class TextClassifier(keras.Model):
                     "class_weight: of no use where a text has any number of labels, leave it out"
                 )
             if class_weight != BALANCED:
-                class_weight = self._labels(None).weights(class_weight)
+                class_weight = self._label_encoder(None).weights(class_weight)
         check_has_labels(x, y)
         x, y = self._data(x, y, "x", learns=True)
         if class_weight == BALANCED:
-            class_weight = self._labels(None).balanced_weights(y)
+            class_weight = self._label_encoder(None).balanced_weights(y)
         if self._begins_at_mean and isinstance(y, np.ndarray):
             self.classifier.classifier.output_bias.assign([y.mean()])
         self._begins_at_mean = False
@@ -459,7 +460,7 @@ class TextClassifier(keras.Model):
         """
         if self.classifier.num_labels == 1:
             raise InputError("predict_proba: a regression has no labels: `predict` gives its numbers")
-        return self._kind.scores(tf.constant(self.predict(x, **kwargs), tf.float32)).numpy()
+        return self._task.scores(tf.constant(self.predict(x, **kwargs), tf.float32)).numpy()
 
     def predict_labels(self, x: Any, **kwargs: Any) -> list[Any]:
         """Chooses the label of each text.
@@ -473,7 +474,7 @@ class TextClassifier(keras.Model):
         """
         if self.classifier.num_labels == 1:
             return self.predict(x, **kwargs)[:, 0].tolist()
-        return [guess.value for guess in self._kind.scored_predictions(self.predict_proba(x, **kwargs))]
+        return [guess.value for guess in self._task.predictions_from_scores(self.predict_proba(x, **kwargs))]
 
     def score(self, x: Any, y: Any, **kwargs: Any) -> float:
         """Computes the accuracy, or R² for regression.
@@ -487,34 +488,31 @@ class TextClassifier(keras.Model):
         Raises:
           InputError: a label does not fit the model.
         """
-        count = self.classifier.num_labels
-        if count == 1:
+        label_encoder, numbers = self._label_encoder(None), np.arange(self.classifier.num_labels)
+        if len(numbers) == 1:
             predicted = self.predict_labels(x, **kwargs)
-            right = LabelEncoder(None, 1, "").targets(y, len(predicted), "y").tolist()
-            return regression_metrics(right, predicted)["r2"]
-        predicted = self._kind.scored_predictions(self.predict_proba(x, **kwargs))
-        right, numbers = (
-            LabelEncoder(self.labels, count, "").targets(y, len(predicted), "y"),
-            np.arange(count),
-        )
-        chosen = [np.isin(numbers, guess.chosen) for guess in predicted]  # bool [K] each
-        is_label = right > 0 if right.ndim == 2 else right[:, np.newaxis] == numbers  # [N, K]
-        return accuracy(is_label, np.array(chosen))
+            targets = label_encoder.targets(y, len(predicted), "y")
+            return regression_metrics(targets.tolist(), predicted)["r2"]
+        predictions = self._task.predictions_from_scores(self.predict_proba(x, **kwargs))
+        targets = label_encoder.targets(y, len(predictions), "y")
+        is_label = targets > 0 if targets.ndim == 2 else targets[:, np.newaxis] == numbers  # [N, K]
+        is_predicted = [np.isin(numbers, prediction.chosen) for prediction in predictions]  # bool [K] each
+        return accuracy(is_label, np.array(is_predicted))
 
     @property
-    def _kind(self) -> Any:
+    def _task(self) -> Any:
         return create_task({**self.task_entries(), **task_of(self.classifier)})
 
-    def _labels(self, loss: Any) -> LabelEncoder:
+    def _label_encoder(self, loss: Any) -> LabelEncoder:
         return LabelEncoder(self.labels, self.classifier.num_labels, loss)
 
-    def _learn_form(self, pairs: bool | None) -> None:
+    def _set_takes_pairs(self, pairs: bool | None) -> None:
         self.takes_pairs = pairs
         # A SavedModel takes texts. Keras would take the inputs of the first call, perhaps token ids.
         self._saved_model_inputs_spec = None  # otherwise Keras keeps the first spec
         self._set_save_spec(tf.TensorSpec([None, 2] if pairs else [None], tf.string, "text"))
 
-    def _check_form(self, pairs: bool | None, argument: str) -> None:
+    def _check_takes_pairs(self, pairs: bool | None, argument: str) -> None:
         if None not in (pairs, self.takes_pairs) and pairs != self.takes_pairs:
             form, learned = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
             raise InputError(f"{argument} holds {form}: the model learned {learned}")
@@ -523,33 +521,33 @@ class TextClassifier(keras.Model):
         """Tokenises tensors of texts to the encoder's inputs, int32 [B, S] each."""
         columns, reading = segments(texts), (self.seq_length, self.long_texts.long)
         tokens = [self.tokenizer.tokenize_shortened(text, *reading) for text in columns]
-        return text_inputs(tokens, *self._reading)
+        return text_inputs(tokens, *self._input_settings)
 
     @property
-    def _reading(self) -> tuple[int, InputFormat, LongTexts]:
+    def _input_settings(self) -> tuple[int, InputFormat, LongTexts]:
         return self.seq_length, self.tokenizer.vocabulary.input_format, self.long_texts
 
     def _windows(self, ids: Mapping[str, tf.Tensor]) -> tuple[Any, Callable[[tf.Tensor], tf.Tensor]]:
         """Cuts inputs into windows; returns these, and a function that pools their logits by text."""
         if self.long_texts.long != WINDOWS:
             return ids, lambda logits: logits
-        windows, rows = window_inputs(ids, *self._reading)
+        windows, rows = window_inputs(ids, *self._input_settings)
         return windows, lambda logits: pool_windows(
             logits, rows, tf.shape(ids[INPUT_MASK])[0], self.long_texts
         )
 
-    def _columns(self, rows: TokenizedExamples) -> int:
+    def _padded_length(self, rows: TokenizedExamples) -> int:
         """Number of columns of an array of texts; one of a few for XLA, which compiles for each length."""
         if self.long_texts.long == WINDOWS:
             return int(rows.sequence_lengths.max())
         if self.pad_to_length or not self.jit_compile:
             return self.seq_length  # `call` drops the padding of each batch
         longest = min(rows.sequence_lengths.max(), self.seq_length)
-        return next(length for length in few_lengths(self.seq_length) if length >= longest)
+        return next(length for length in compiled_lengths(self.seq_length) if length >= longest)
 
     def _data(self, x: Any, y: Any, argument: str, learns: bool = False) -> tuple[Any, Any]:
         """Converts texts to token ids, and labels, if any, to targets."""
-        labels, lines = self._labels(getattr(self, "loss", None)), []  # set by `compile`
+        labels, lines = self._label_encoder(getattr(self, "loss", None)), []  # set by `compile`
         if isinstance(x, tf.data.Dataset):
             x, pairs = tokenize_dataset(x, self._token_ids, labels, argument)
         elif isinstance(x, _NOT_TEXTS) and not hasattr(x, "column_names"):
@@ -559,12 +557,12 @@ class TextClassifier(keras.Model):
             rows, pairs = tokenize_inputs(x, self.tokenizer, argument, *reading, y)
             if y is not None:
                 y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
-            columns = self._columns(rows)
+            columns = self._padded_length(rows)
             x = pack_texts(rows, columns)
             lines = truncation_report(rows, max(columns, self.seq_length), self.long_texts.long)
         if learns and pairs is not None:
-            self._learn_form(pairs)
-        self._check_form(pairs, argument)
+            self._set_takes_pairs(pairs)
+        self._check_takes_pairs(pairs, argument)
         for line in lines if learns else ():
             logging.warning(line)
         return x, y

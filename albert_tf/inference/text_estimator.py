@@ -71,7 +71,7 @@ class TextEstimator(BaseEstimator):
       seq_length: longest input, in tokens (256, or fewer if the network has fewer positions).
       long: how longer texts are read: "truncate", "head_tail" or "windows".
       doc_stride: tokens from one window to the next (128).
-      window_pooling: the logits of a text are the "mean" or the "max" of those of its windows ("mean").
+      window_pooling: how the logits of a text's windows are combined: "mean" (the default) or "max".
       dropout: dropout rate of hidden states and attention (0).
       classifier_dropout: dropout rate before the classifier (0.1).
       pooling: what the classifier reads, "first" (the pooled output) or "mean" (the mean of all tokens' last
@@ -237,12 +237,12 @@ class TextEstimator(BaseEstimator):
           InputError: the run was not fine-tuned for such a task, or its labels have no names.
         """
         stored = best_run(run)
-        kind = find_task_spec(run_task(stored.task, stored)).kind.name
-        estimator = cls(**{"init_from": os.fspath(run), "task": kind, **arguments})
-        if kind != REGRESSION and (kind != CLASSIFICATION or "labels" not in stored.task):
+        task = find_task_spec(run_task(stored.task, stored)).task_class.name
+        estimator = cls(**{"init_from": os.fspath(run), "task": task, **arguments})
+        if task != REGRESSION and (task != CLASSIFICATION or "labels" not in stored.task):
             tasks = f"{REGRESSION} or {CLASSIFICATION} with names of labels"
             raise InputError(f"{stored} is not fine-tuned for {tasks}: name such a run")
-        classes = np.sort(np.array(stored.task["labels"])) if kind == CLASSIFICATION else None
+        classes = np.sort(np.array(stored.task["labels"])) if task == CLASSIFICATION else None
         return estimator._set_fitted(PickledRun.of(stored), classes, None)
 
     @property

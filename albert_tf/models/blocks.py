@@ -59,7 +59,7 @@ class AttentionBlock(Layer):
         x: tf.Tensor,
         parameters: Parameters,
         bias: tf.Tensor,
-        elementwise: LayerOps,
+        ops: LayerOps,
         seeds: tuple | None = None,
         tokens: TokenIndex | None = None,
         first_only: bool = False,
@@ -70,7 +70,7 @@ class AttentionBlock(Layer):
           x: hidden states before the block, [B·S, H].
           parameters: result of `parameters`, which is called once in each call of the model.
           bias: [B, 1, 1, S], from `attention_bias`.
-          elementwise: the network's activation, softmax and LayerNorm.
+          ops: the network's activation, softmax and LayerNorm.
           seeds: two seeds int32 [2], for dropout of the probabilities and of the output. None: no dropout.
           tokens: the tokens that x [T, H] has hidden states of. None: x has those of all positions.
           first_only: True to compute only the first token of each row, [B, H]. It attends to all tokens.
@@ -89,14 +89,14 @@ class AttentionBlock(Layer):
             (query,) = self._split_heads(x, query_weights, bias[..., :1])  # [B, N, 1, D]
         else:
             query, key, value = self._split_heads(x, projections, bias, tokens)
-        rate, softmax = config.attention_probs_dropout_prob, elementwise.softmax
+        rate, softmax = config.attention_probs_dropout_prob, ops.softmax
         context = attention(query, key, value, bias, rate, probabilities_seed, softmax)  # [B, N, S, D]
         context = tf.transpose(context, [0, 2, 1, 3])  # [B, S, N, D]
         context = tf.reshape(context, [-1, config.hidden_size])  # [B·S, H]
         if tokens is not None:
             context = tokens.gather(context)
         y = dropout(dense(context, *output), config.hidden_dropout_prob, output_seed)
-        return elementwise.layer_norm(y + x, *norm)
+        return ops.layer_norm(y + x, *norm)
 
     def probabilities(self, x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex | None = None) -> tf.Tensor:
         """The attention of each token to all tokens, [B, N, S, S]. See `call` for the arguments."""
@@ -139,11 +139,9 @@ class FeedForwardBlock(Layer):
         parts = self.intermediate, self.output_dense, self.layer_norm
         return tuple(part.parameters() for part in parts)
 
-    def call(
-        self, x: tf.Tensor, parameters: Parameters, elementwise: LayerOps, seed: Seed = None
-    ) -> tf.Tensor:
+    def call(self, x: tf.Tensor, parameters: Parameters, ops: LayerOps, seed: Seed = None) -> tf.Tensor:
         """The hidden states after the block, [B·S, H]. See `AttentionBlock.call` for the arguments."""
         intermediate, output, norm = parameters
-        inner = elementwise.activation(dense(x, *intermediate))  # [B·S, I]
+        inner = ops.activation(dense(x, *intermediate))  # [B·S, I]
         y = dropout(dense(inner, *output), self.config.hidden_dropout_prob, seed)  # [B·S, H]
-        return elementwise.layer_norm(y + x, *norm)
+        return ops.layer_norm(y + x, *norm)

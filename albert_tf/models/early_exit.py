@@ -1,4 +1,6 @@
-"""Early exit: a classifier after each layer, and inference that a sequence leaves once enough of them agree.
+"""Early exit: a classifier after each layer.
+
+In inference a sequence leaves the network once enough classifiers agree.
 
 Source: Zhou et al. 2020, "BERT Loses Patience: Fast and Robust Inference with Early Exit" (PABEE).
 """
@@ -21,7 +23,7 @@ from albert_tf.models.layers import Layer, attention_bias, kernel_initializer, l
 from albert_tf.models.padding import TokenIndex, skip_padding
 from albert_tf.models.sharing import BlockPair, sharing_plan
 
-# A layer: from states [T, H], the attention's bias and the tokens' positions to the next states.
+# Applies one layer: states [T, H], attention bias and TokenIndex to the next states [T, H].
 Apply = Callable[[tf.Tensor, tf.Tensor, TokenIndex], tf.Tensor]
 
 
@@ -51,10 +53,10 @@ class _Batch(NamedTuple):
 
     layer: tf.Tensor  # int32 [], from 0
     x: tf.Tensor  # states of the tokens [T, H]
-    places: tf.Tensor  # positions of the tokens in the flattened batch, int32 [T]
+    positions: tf.Tensor  # positions of the tokens in the flattened batch, int32 [T]
     mask: tf.Tensor  # [R, S]
-    examples: tf.Tensor  # indices in the whole batch, int32 [R / C]
-    agreed: tf.Tensor  # number of layers in a row that agreed, int32 [R / C]
+    examples: tf.Tensor  # number of each remaining example in the whole batch, int32 [R / rows_per_example]
+    agreed: tf.Tensor  # number of layers in a row that agreed, int32 [R / rows_per_example]
     logits: tf.Tensor  # latest logits of each example of the whole batch, float32 [B, K]
     layers: tf.Tensor  # number of layers computed for each of them, int32 [B]
 
@@ -75,12 +77,12 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
     """
     flat = {name: inputs[name] for name in ENCODER_INPUTS if name in inputs}
     flat = {name: tf.reshape(x, [-1, x.shape[-1] or tf.shape(x)[-1]]) for name, x in flat.items()}
-    _, mask, x, tokens = model.encoder.first_states(skip_padding(flat))
+    _, mask, x, tokens = model.encoder.embed_inputs(skip_padding(flat))
     exits, last = model.exits, model.classifier
     weights = tf.concat([exits.output_weights, last.output_weights[tf.newaxis]], axis=0)  # [L, units, H]
     biases = tf.concat([exits.output_bias, last.output_bias[tf.newaxis]], axis=0)  # [L, units]
-    length, count = tf.shape(mask)[1], tf.shape(mask)[0] // model.rows_each
-    num_logits = weights.shape[1] * model.rows_each  # K
+    length, count = tf.shape(mask)[1], tf.shape(mask)[0] // model.rows_per_example
+    num_logits = weights.shape[1] * model.rows_per_example  # K
     patience = tf.maximum(tf.broadcast_to(tf.cast(patience, tf.int32), [count]), 1)
 
     def agree(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
@@ -90,24 +92,24 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
 
     def one_layer(apply: Apply, before: _Batch) -> _Batch:
         rows = tf.shape(before.mask)[0]
-        tokens = TokenIndex.from_places(before.places, rows * length)
+        tokens = TokenIndex.from_positions(before.positions, rows * length)
         x = apply(before.x, attention_bias(before.mask, before.x.dtype), tokens)
         sequence = tf.reshape(tokens.scatter_zeros(x), [rows, length, x.shape[-1]])
-        state = model.state(sequence, before.mask)
+        state = model.pool_states(sequence, before.mask)
         logits = biased_logits(state, weights[before.layer], biases[before.layer])
         logits = tf.reshape(model.mask_logits(logits, before.mask), [-1, num_logits])
         is_same = (before.layer > 0) & agree(tf.gather(before.logits, before.examples), logits)
         agreed = tf.where(is_same, before.agreed + 1, 0)
         stays = agreed < tf.gather(patience, before.examples)
-        rows_stay = tf.repeat(stays, model.rows_each)
-        row = before.places // length  # [T]
+        rows_stay = tf.repeat(stays, model.rows_per_example)
+        row = before.positions // length  # [T]
         tokens_stay = tf.gather(rows_stay, row)
         new_row = tf.gather(tf.cumsum(tf.cast(rows_stay, tf.int32), exclusive=True), row)
         at, done = before.examples[:, tf.newaxis], tf.fill(tf.shape(agreed), before.layer + 1)
         return _Batch(
             before.layer + 1,
             tf.boolean_mask(x, tokens_stay),
-            tf.boolean_mask(new_row * length + before.places % length, tokens_stay),
+            tf.boolean_mask(new_row * length + before.positions % length, tokens_stay),
             tf.boolean_mask(before.mask, rows_stay),
             tf.boolean_mask(before.examples, stays),
             tf.boolean_mask(agreed, stays),
@@ -117,7 +119,7 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
         )
 
     zero, logits = tf.zeros([count], tf.int32), tf.zeros([count, num_logits])
-    batch = _Batch(tf.constant(0), x, tokens.places, mask, tf.range(count), zero, logits, zero)
+    batch = _Batch(tf.constant(0), x, tokens.positions, mask, tf.range(count), zero, logits, zero)
     any_number = tf.TensorShape([None])
     shapes = _Batch(*[any_number] * len(batch))._replace(
         layer=tf.TensorShape([]),
@@ -141,7 +143,7 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
 def _layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
     """Each layer as a function, and the number of times in a row that it is applied."""
     config = encoder.config
-    functions = layer_ops(config.hidden_act, config.layer_norm_eps, is_fused=False)
+    ops = layer_ops(config.hidden_act, config.layer_norm_eps, is_fused=False)
     attention = {key: (block, block.parameters()) for key, block in encoder.attention_blocks.items()}
     feed_forward = {key: (block, block.parameters()) for key, block in encoder.feed_forward_blocks.items()}
     plan, inner = sharing_plan(config), config.inner_group_num
@@ -149,9 +151,9 @@ def _layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
     def apply(pairs: list[BlockPair], x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex) -> tf.Tensor:
         for pair in pairs:
             block, parameters = attention[pair.attention.key()]
-            x = block(x, parameters, bias, functions, None, tokens)
+            x = block(x, parameters, bias, ops, None, tokens)
             block, parameters = feed_forward[pair.feed_forward.key()]
-            x = block(x, parameters, functions)
+            x = block(x, parameters, ops)
         return x
 
     layers = (plan[first : first + inner] for first in range(0, len(plan), inner))

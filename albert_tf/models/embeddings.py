@@ -58,8 +58,8 @@ class Embeddings(Layer):
     def _positions(self, mask: tf.Tensor) -> tf.Tensor:
         """Position embeddings: [S, E], or [B, S, E] if positions count only tokens."""
         if self.position_offset:
-            places = tf.cumsum(mask, axis=1) * mask + self.position_offset - 1  # [B, S]
-            return tf.gather(self.position_embeddings, places)
+            positions = tf.cumsum(mask, axis=1) * mask + self.position_offset - 1  # [B, S]
+            return tf.gather(self.position_embeddings, positions)
         # Not [:length], which would be cut silently at the end of the table. In a graph an error shows only
         # the op's name. So the name holds the maximum: TPUs and TF Serving take no Assert.
         name = f"max_position_embeddings_is_{self.position_embeddings.shape[0]}"

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
-from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, TOKEN_PLACES, TYPE_IDS, WORD_IDS
+from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, TOKEN_POSITIONS, TYPE_IDS, WORD_IDS
 from albert_tf.errors import InputError
 from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock
 from albert_tf.models.embeddings import Embeddings
@@ -152,13 +152,13 @@ class AlbertEncoder(NetworkModel):
         inputs = self.name_inputs(inputs)
         plan = sharing_plan(with_num_layers(self.config, num_hidden_layers))
         seeds = self._dropout_seeds(seed, len(plan)) if training else None
-        embedding_output, mask, x, tokens = self.first_states(inputs, seeds and seeds[0])
+        embedding_output, mask, x, tokens = self.embed_inputs(inputs, seeds and seeds[0])
         static, dynamic = mask.shape, tf.shape(mask)
         shape = [static[0] or dynamic[0], static[1] or dynamic[1], self.config.hidden_size]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
         states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training), pooled_only)
         if pooled_only:
-            return {"pooled_output": states[-1] if self.pooler is None else self.pooled(states[-1])}
+            return {"pooled_output": states[-1] if self.pooler is None else self.pool(states[-1])}
         layer_inputs = [x, *states]
         if tokens is not None:
             states = [tokens.scatter_zeros(x) for x in states]  # [B·S, H] each
@@ -169,19 +169,19 @@ class AlbertEncoder(NetworkModel):
             "embedding_output": embedding_output,
         }
         if self.pooler is not None:
-            outputs["pooled_output"] = self.pooled(encoder_outputs[-1][:, 0])
+            outputs["pooled_output"] = self.pool(encoder_outputs[-1][:, 0])
         if return_attentions:
             blocks = [self.attention_blocks[pair.attention.key()] for pair in plan]
             attentions = zip(blocks, layer_inputs, strict=False)
             outputs["attentions"] = [block.probabilities(x, bias, tokens) for block, x in attentions]
         return outputs
 
-    def pooled(self, state: tf.Tensor) -> tf.Tensor:
+    def pool(self, state: tf.Tensor) -> tf.Tensor:
         """Applies the pooler to the last hidden states of first tokens, [B, H] to [B, H]."""
         assert self.pooler is not None
         return ACTIVATIONS[self.config.pooler](self.pooler(state))
 
-    def first_states(
+    def embed_inputs(
         self, inputs: ModelInputs, seed: Seed = None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, TokenIndex | None]:
         """Computes the hidden states that the first layer reads. See `call` for the arguments.
@@ -194,8 +194,8 @@ class AlbertEncoder(NetworkModel):
         embedding_output = self.embeddings(word_ids, mask, type_ids, seed)  # [B, S, E]
         x = tf.reshape(embedding_output, [-1, self.config.embedding_size])  # [B·S, E]
         tokens = None
-        if TOKEN_PLACES in inputs:
-            tokens = TokenIndex.from_places(inputs[TOKEN_PLACES], tf.shape(x)[0])
+        if TOKEN_POSITIONS in inputs:
+            tokens = TokenIndex.from_positions(inputs[TOKEN_POSITIONS], tf.shape(x)[0])
             x = tokens.gather(x)  # [T, E], and T for B·S from here on
         if self.projection is not None:
             x = self.projection(x)  # [B·S, H]

@@ -117,8 +117,8 @@ def attention(
 ) -> tf.Tensor:
     """softmax(Q · Kᵀ / √D + bias) · V, with dropout of the probabilities.
 
-    Query, key, value and result are [B, N, S, D]. `dropout` has the arguments `dropout_rate` and `seed`, and
-    `attention_probabilities` the others.
+    Query, key, value and result are [B, N, S, D]. `dropout_rate` and `seed` go to `dropout`, the other
+    arguments to `attention_probabilities`.
 
     Source: Vaswani et al. 2017, eq. 1.
     """

@@ -20,12 +20,12 @@ class LossSum(NamedTuple):
 
 
 class LossFn(NamedTuple):
-    """The losses of a model. The total loss is the sum of the mean of each term, times its factor."""
+    """The losses of a model. The total loss is the weighted sum of the mean of each term."""
 
     names: tuple[str, ...]  # names of the terms
     terms: Callable[[Mapping[str, Any], Mapping[str, tf.Tensor]], dict[str, LossSum]]  # of outputs and batch
-    weights: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]  # of [B, …] or [A, B, …]
-    factors: Mapping[str, float] = types.MappingProxyType({})  # default: 1
+    weight_sums: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]  # of [B, …] or [A, B, …]
+    loss_weights: Mapping[str, float] = types.MappingProxyType({})  # default: 1
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -41,7 +41,7 @@ def classification_loss_sum(
     logits: tf.Tensor,
     labels: tf.Tensor,
     weights: tf.Tensor,
-    losses_of: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = cross_entropy,
+    loss_function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = cross_entropy,
 ) -> LossSum:
     """Sums of softmax cross-entropy and of correct predictions.
 
@@ -49,10 +49,10 @@ def classification_loss_sum(
       logits: float32 [..., C].
       labels: integer [...], from 0 to C - 1. Where the weight is 0, any integer.
       weights: float32 [...].
-      losses_of: function from logits and labels to losses, such as `fused_cross_entropy`.
+      loss_function: function from logits and labels to losses, such as `fused_cross_entropy`.
     """
     labels = tf.where(weights > 0, labels, 0)  # rows that fill up a batch have the label -1
-    losses = losses_of(logits, labels)
+    losses = loss_function(logits, labels)
     is_correct = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
     return LossSum(
         loss=tf.reduce_sum(weights * losses),

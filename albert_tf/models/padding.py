@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.constants import INPUT_MASK, TOKEN_PLACES
+from albert_tf.constants import INPUT_MASK, TOKEN_POSITIONS
 
 
 def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -23,24 +23,24 @@ def skip_padding(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """
     mask = inputs[INPUT_MASK]
     is_token = tf.cast(mask, tf.bool) | (tf.range(tf.shape(mask)[-1]) == 0)
-    places = tf.where(tf.reshape(is_token, [-1]))[:, 0]  # [T]
-    return {**inputs, TOKEN_PLACES: tf.cast(places, tf.int32)}
+    positions = tf.where(tf.reshape(is_token, [-1]))[:, 0]  # [T]
+    return {**inputs, TOKEN_POSITIONS: tf.cast(positions, tf.int32)}
 
 
 class TokenIndex(NamedTuple):
     """The positions of a batch that have hidden states."""
 
-    places: tf.Tensor  # positions of tokens, int32 [T], ascending from 0
+    positions: tf.Tensor  # positions of tokens, int32 [T], ascending from 0
     numbers: tf.Tensor  # for each position the index of the last token up to it, int32 [B·S]
 
     @classmethod
-    def from_places(cls, places: tf.Tensor, positions: tf.Tensor) -> TokenIndex:
-        """The index of tokens at places [T] among B·S positions."""
-        return cls(places, tf.searchsorted(places, tf.range(positions), side="right") - 1)
+    def from_positions(cls, positions: tf.Tensor, num_positions: tf.Tensor) -> TokenIndex:
+        """The index of tokens at positions [T] of B·S positions."""
+        return cls(positions, tf.searchsorted(positions, tf.range(num_positions), side="right") - 1)
 
     def gather(self, x: tf.Tensor) -> tf.Tensor:
         """Drops padding: gathers the rows of tokens [T, W] from the rows of all positions [B·S, W]."""
-        return tf.gather(x, self.places)
+        return tf.gather(x, self.positions)
 
     def scatter_repeat(self, x: tf.Tensor) -> tf.Tensor:
         """Scatters rows [T, W] to [B·S, W]. Padding gets a token's row: faster than zeros, and finite."""
@@ -48,7 +48,7 @@ class TokenIndex(NamedTuple):
 
     def scatter_zeros(self, x: tf.Tensor) -> tf.Tensor:
         """Scatters rows [T, W] to [B·S, W], with zeros at padding."""
-        return tf.scatter_nd(self.places[:, tf.newaxis], x, [tf.size(self.numbers), x.shape[-1]])
+        return tf.scatter_nd(self.positions[:, tf.newaxis], x, [tf.size(self.numbers), x.shape[-1]])
 
 
 def gather_first_tokens(x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex | None) -> tf.Tensor:

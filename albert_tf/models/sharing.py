@@ -105,10 +105,9 @@ def parameter_count(config: AlbertConfig) -> dict[str, int]:
 def block_parameters(config: AlbertConfig) -> tuple[int, int]:
     """Numbers of parameters of an attention block and of a feed-forward block."""
     width, inner = config.hidden_size, config.intermediate_size
-    layer_norm = 2 * width
-    return 4 * _dense_parameters(width, width) + layer_norm, _dense_parameters(
-        width, inner
-    ) + _dense_parameters(inner, width) + layer_norm
+    attention = 4 * _dense_parameters(width, width)
+    feed_forward = _dense_parameters(width, inner) + _dense_parameters(inner, width)
+    return attention + 2 * width, feed_forward + 2 * width  # 2 * width: the LayerNorm
 
 
 def head_parameters(config: AlbertConfig) -> int:

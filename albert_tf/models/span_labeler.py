@@ -16,7 +16,7 @@ from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, Seed, dropout,
 from albert_tf.models.task_models import TaskModel, check_positive
 
 
-class AnswerableSpan(Layer):
+class AnswerabilityHead(Layer):
     """A head for a start, an end that depends on the start, and a logit for "no answer".
 
     Args:
@@ -167,12 +167,12 @@ class AlbertSpanLabeler(TaskModel):
         self.start_n_top = check_positive("start_n_top", start_n_top)
         self.end_n_top = check_positive("end_n_top", end_n_top)
         if answerability:
-            self.span = AnswerableSpan(config, start_n_top, end_n_top, name="span")
+            self.span = AnswerabilityHead(config, start_n_top, end_n_top, name="span")
         else:
             self.span = OutputLayer("cls/squad", 2, config)
 
     def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
-        """Logits of starts and ends [B, S]. With answerability: the outputs of `AnswerableSpan.call`."""
+        """Logits of starts and ends [B, S]. With answerability: the outputs of `AnswerabilityHead.call`."""
         if not self.answerability:
             sequence = outputs["sequence_output"]
             logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]

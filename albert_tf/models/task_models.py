@@ -17,7 +17,7 @@ from albert_tf.constants import (
     MLM_POSITIONS,
     POOLINGS,
     SENTENCE_OBJECTIVES,
-    TOKEN_PLACES,
+    TOKEN_POSITIONS,
 )
 from albert_tf.errors import InputError, check_choice, check_range, check_type
 from albert_tf.models.early_exit import ExitClassifiers
@@ -62,26 +62,26 @@ class TaskModel(NetworkModel):
           tf.errors.InvalidArgumentError: the same where shapes are known only when the graph runs; or an id
             is outside the vocabulary, where the device can tell (see `AlbertEncoder.call`).
         """
-        rows = self.rows_of_inputs(self.name_inputs(inputs))
-        seed, head_seed = head_seeds(training, seed) if self.has_head_dropout else (seed, None)
+        rows = self.inputs_to_rows(self.name_inputs(inputs))
+        seed, head_seed = split_seed(training, seed) if self.has_head_dropout else (seed, None)
         options = {"num_hidden_layers": num_hidden_layers, "pooled_only": self.reads_pooled_only}
         outputs = self.encoder(rows, training=training, seed=seed, **options)
-        return self.outputs_of_rows(self.head(rows, outputs, head_seed))
+        return self.rows_to_outputs(self.head(rows, outputs, head_seed))
 
     def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
         """The head's outputs, from the inputs and the encoder's outputs. Without a seed no dropout."""
         raise NotImplementedError
 
-    def with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> Outputs:
+    def call_with_encoder(self, encode: Callable[[ModelInputs], Any], inputs: ModelInputs) -> Outputs:
         """Computes the model's outputs without dropout; `encode` computes those of the encoder."""
-        rows = self.rows_of_inputs(inputs)
-        return self.outputs_of_rows(self.head(rows, encode(rows), None))
+        rows = self.inputs_to_rows(inputs)
+        return self.rows_to_outputs(self.head(rows, encode(rows), None))
 
-    def rows_of_inputs(self, inputs: ModelInputs) -> ModelInputs:
+    def inputs_to_rows(self, inputs: ModelInputs) -> ModelInputs:
         """The encoder's inputs: the model's, unless an example has several rows."""
         return inputs
 
-    def outputs_of_rows(self, outputs: Outputs) -> Outputs:
+    def rows_to_outputs(self, outputs: Outputs) -> Outputs:
         """Joins the outputs of rows into those of examples."""
         return outputs
 
@@ -192,7 +192,7 @@ def check_positive(name: str, value: int) -> int:
     return value
 
 
-def head_seeds(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+def split_seed(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """Independent seeds for the encoder and the head. None without dropout."""
     if not training:
         return None, None
@@ -200,7 +200,7 @@ def head_seeds(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.
     return encoder_seed, head_seed
 
 
-def pooled_heads(task: Mapping[str, Any]) -> list[str]:
+def pooled_head_names(task: Mapping[str, Any]) -> list[str]:
     """Names of the head's parts in the tables of variables, for a `PooledModel`."""
     return ["exits", "classifier"] if task.get("early_exit") else ["classifier"]
 
@@ -219,7 +219,7 @@ class PooledModel(TaskModel):
       **kwargs: arguments of `NetworkModel`.
     """
 
-    rows_each = 1  # sequences in an example
+    rows_per_example = 1  # sequences in an example
 
     def __init__(
         self,
@@ -248,7 +248,7 @@ class PooledModel(TaskModel):
         if self.exits is not None and "encoder_outputs" in outputs:
             inner = self.config.inner_group_num
             layers = outputs["encoder_outputs"][inner - 1 :: inner]
-            x = tf.stack([self.state(sequence, mask) for sequence in layers], axis=1)  # [B, L, H]
+            x = tf.stack([self.pool_states(sequence, mask) for sequence in layers], axis=1)  # [B, L, H]
             x = dropout(x, rate, seed)
             logits = self.classifier(x[:, -1])
             exit_logits = tf.concat([self.exits(x[:, :-1]), logits[:, tf.newaxis]], axis=1)
@@ -262,9 +262,9 @@ class PooledModel(TaskModel):
         """Lowers logits [B, …] of inputs whose mask [B, S] is all zeros (missing choices)."""
         return logits
 
-    def state(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+    def pool_states(self, sequence: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
         """Pools hidden states [B, S, H] to the state [B, H] that a classifier reads."""
-        return self.encoder.pooled(sequence[:, 0]) if self.pooling == FIRST else mean_state(sequence, mask)
+        return self.encoder.pool(sequence[:, 0]) if self.pooling == FIRST else mean_state(sequence, mask)
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -336,16 +336,16 @@ class AlbertMultipleChoice(PooledModel):
 
     def __init__(self, config: AlbertConfig, num_choices: int, pooling: str = FIRST, **kwargs: Any):
         super().__init__(config, 1, pooling, **kwargs)
-        self.num_choices = self.rows_each = check_positive("num_choices", num_choices)
+        self.num_choices = self.rows_per_example = check_positive("num_choices", num_choices)
 
-    def rows_of_inputs(self, inputs: ModelInputs) -> ModelInputs:
+    def inputs_to_rows(self, inputs: ModelInputs) -> ModelInputs:
         """Flattens the choices: one row for each, [B·C, S]."""
         rows = {name: self._rows(name, inputs[name]) for name in ENCODER_INPUTS if name in inputs}
-        if TOKEN_PLACES in inputs:  # the same places row by row
-            rows[TOKEN_PLACES] = inputs[TOKEN_PLACES]
+        if TOKEN_POSITIONS in inputs:  # the same positions row by row
+            rows[TOKEN_POSITIONS] = inputs[TOKEN_POSITIONS]
         return rows
 
-    def outputs_of_rows(self, outputs: Outputs) -> Outputs:
+    def rows_to_outputs(self, outputs: Outputs) -> Outputs:
         """Groups the logits of the choices by example."""
         grouped = {"logits": tf.reshape(outputs["logits"], [-1, self.num_choices])}  # [B, C]
         if "exit_logits" in outputs:  # [B·C, L, 1] of all layers

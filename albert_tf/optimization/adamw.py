@@ -13,10 +13,10 @@ import tf_keras as keras
 from albert_tf.errors import check_range
 
 # Variables that google-research/albert neither decays nor adapts by layer.
-EXCLUDED = ("LayerNorm", "layer_norm", "bias")
+NO_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
 
 # Divisors of m and v.
-Scales = tuple[tf.Tensor | float, tf.Tensor | float]
+BiasCorrections = tuple[tf.Tensor | float, tf.Tensor | float]
 
 
 def adamw(
@@ -29,7 +29,7 @@ def adamw(
     beta_2: float,
     epsilon: float,
     decay: float,
-    scales: Scales = (1.0, 1.0),
+    bias_corrections: BiasCorrections = (1.0, 1.0),
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """One AdamW step: x - η (m̂ / (√v̂ + ε) + λx).
 
@@ -43,14 +43,14 @@ def adamw(
       beta_2: decay rate β₂ of v.
       epsilon: ε, added to √v̂.
       decay: weight decay λ.
-      scales: divisors of m and v. With bias correction they are 1 - β₁ᵗ and 1 - β₂ᵗ in step t.
+      bias_corrections: divisors of m and v. With bias correction they are 1 - β₁ᵗ and 1 - β₂ᵗ in step t.
     Returns:
       The next x, m and v.
     Source: Loshchilov and Hutter 2019, algorithm 2.
     Note: google-research/albert leaves out the bias correction.
     """
     m, v = adam_moments(g, m, v, beta_1, beta_2)
-    return x - lr * (adam_direction(m, v, epsilon, scales) + decay * x), m, v
+    return x - lr * (adam_direction(m, v, epsilon, bias_corrections) + decay * x), m, v
 
 
 # XLA compiles the maths once for each shape: one pass through memory, without intermediate tensors. Only the
@@ -67,9 +67,11 @@ def adam_moments(
     return beta_1 * m + (1 - beta_1) * g, beta_2 * v + (1 - beta_2) * tf.square(g)
 
 
-def adam_direction(m: tf.Tensor, v: tf.Tensor, epsilon: float, scales: Scales) -> tf.Tensor:
-    """m̂ / (√v̂ + ε), where m̂ and v̂ are m and v divided by their scales. See `adamw` for the arguments."""
-    return m / scales[0] / (tf.sqrt(v / scales[1]) + epsilon)
+def adam_direction(
+    m: tf.Tensor, v: tf.Tensor, epsilon: float, bias_corrections: BiasCorrections
+) -> tf.Tensor:
+    """m̂ / (√v̂ + ε), where m̂ and v̂ are m and v divided by `bias_corrections`. See `adamw`."""
+    return m / bias_corrections[0] / (tf.sqrt(v / bias_corrections[1]) + epsilon)
 
 
 def is_excluded(name: str, patterns: Iterable[str]) -> bool:
@@ -143,7 +145,7 @@ class AdamW(keras.optimizers.Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         global_clipnorm: float | None = 1.0,
-        exclude_from_weight_decay: Sequence[str] = EXCLUDED,
+        exclude_from_weight_decay: Sequence[str] = NO_WEIGHT_DECAY,
         bias_correction: bool = False,
         name: str = "AdamW",
         **kwargs: Any,
@@ -206,11 +208,12 @@ class AdamW(keras.optimizers.Optimizer):
         x, m, v = map(tf.convert_to_tensor, targets)
         lr = tf.cast(self.learning_rate, variable.dtype)
         settings = lr, self.beta_1, self.beta_2, self.epsilon, self._decay_rates[index]
-        values = self._update_rules[index](x, gradient, m, v, *settings, self._scales(variable.dtype))
+        corrections = self._bias_corrections(variable.dtype)
+        values = self._update_rules[index](x, gradient, m, v, *settings, corrections)
         for target, value in zip(targets, values, strict=True):
             target.assign(value)
 
-    def _scales(self, dtype: tf.DType) -> Scales:
+    def _bias_corrections(self, dtype: tf.DType) -> BiasCorrections:
         """Divisors of m and v in this step."""
         if not self.bias_correction:
             return 1.0, 1.0

@@ -10,7 +10,7 @@ import tf_keras as keras
 
 from albert_tf.optimization.adamw import (
     AdamW,
-    Scales,
+    BiasCorrections,
     adam_direction,
     adam_moments,
     compile_update,
@@ -29,7 +29,7 @@ def lamb(
     beta_2: float,
     epsilon: float,
     decay: float,
-    scales: Scales = (1.0, 1.0),
+    bias_corrections: BiasCorrections = (1.0, 1.0),
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """One LAMB step: x - η (‖x‖ / ‖r + λx‖) (r + λx) with r = m̂ / (√v̂ + ε).
 
@@ -39,7 +39,7 @@ def lamb(
     Note: google-research/albert leaves out the bias correction of m and v.
     """
     m, v = adam_moments(g, m, v, beta_1, beta_2)
-    u = adam_direction(m, v, epsilon, scales) + decay * x
+    u = adam_direction(m, v, epsilon, bias_corrections) + decay * x
     return x - trust_ratio(x, u) * lr * u, m, v
 
 

@@ -21,7 +21,7 @@ from albert_tf.runs.build_model import build_model
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 from albert_tf.training.distribution import DistributedBatches, get_hosts
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, is_fused, model_options
-from albert_tf.training.trainer import LogLine
+from albert_tf.training.trainer import LogFunction
 
 
 def measure_examples_per_second(
@@ -50,20 +50,20 @@ def measure_examples_per_second(
     training = Training(
         model=model,
         optimizer=build_optimizer(optimizer, model, execution),
-        objective=pretraining_loss_fn(task["sentence_objective"], fused=is_fused(execution)),
+        loss_fn=pretraining_loss_fn(task["sentence_objective"], fused=is_fused(execution)),
         stages=[stage],
         seed=0,
         execution=execution,
         loop=LoopSettings(),
     )
-    return rows / measure_update_seconds(training)[0]
+    return rows / measure_step_seconds(training)[0]
 
 
 # Fraction of the time for training steps. The rest is for tracing, checkpoints and evaluations.
 TRAINING_FRACTION = 0.95
 
-# The time of a step is measured after a few steps that trace and fill the input pipeline, until one limit is
-# reached: steps, or seconds.
+# A few untimed steps come first: they trace, and fill the input pipeline. Then steps are timed until one of
+# both limits is reached.
 UNTIMED_STEPS, MAX_TIMED_STEPS, MAX_TIMED_SECONDS = 2, 20, 10
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}  # in seconds
@@ -76,7 +76,7 @@ def warmup_steps_for(recipe: PretrainingRecipe, steps: int) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelSize:
-    """A network and its recipe. From `min_steps` on it becomes better than a smaller network."""
+    """A network and its recipe. With at least `min_steps` steps it is better than the smaller networks."""
 
     min_steps: int = 1
     config: AlbertConfig
@@ -133,13 +133,13 @@ def choose_size(
     seconds: float,
     sizes: Sequence[ModelSize],
     make_training: Callable[[ModelSize], Training],
-    report: LogLine,
+    report: LogFunction,
 ) -> ModelSize:
     """Measures the time of a step on this machine, and returns the size for a training time."""
     if get_hosts(tf.distribute.get_strategy()).num_hosts > 1:
         raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
     report("measuring the time of an update, which takes about a minute")
-    size = fit_to_budget(seconds, sizes, lambda size: measure_update_seconds(make_training(size)))
+    size = fit_to_budget(seconds, sizes, lambda size: measure_step_seconds(make_training(size)))
     report(
         f"{seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} of them "
         f"warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
@@ -177,7 +177,7 @@ def fit_to_budget(
     return chosen
 
 
-def measure_update_seconds(training: Training) -> list[float]:
+def measure_step_seconds(training: Training) -> list[float]:
     """Measures the seconds of a step in each stage of a run: the median of several steps."""
     step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
     medians = []

@@ -41,7 +41,7 @@ class HeldOut(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Text to train on and text to evaluate on. They never overlap.
+    """Text to train on and text to evaluate on. The part `held_out` is not trained on.
 
     Args:
       train: inputs of `pretraining_dataset`.
@@ -98,15 +98,18 @@ class Corpus:
         split = evaluation_split(self.held_out.split, self.train)
         return self._dataset(self.train, examples, batch_size=batch_size, share=split, cache=True, **_ONCE)
 
-    def with_held_out_split(self, examples: ExampleSettings, recipe: Mapping[str, Any] | None) -> Corpus:
+    def with_held_out_split(
+        self, examples: ExampleSettings, recorded_recipe: Mapping[str, Any] | None
+    ) -> Corpus:
         """Returns the corpus of a run, with a held-out part of `train` if there is no other evaluation text.
 
         Args:
           examples: settings of the examples. Both parts must be long enough to make one.
-          recipe: recipe.json of an existing run, whose held-out part is used again. None: the run is new.
+          recorded_recipe: recipe.json of an existing run, whose held-out part is used again. None: the run is
+            new.
         """
-        if recipe is not None:
-            return self._with_recorded_split(recipe)
+        if recorded_recipe is not None:
+            return self._with_recorded_split(recorded_recipe)
         if self.evaluation:
             return self
         reason: NoExamplesError | None = None
@@ -122,10 +125,11 @@ class Corpus:
             "name other text by --eval"
         )
 
-    def _with_recorded_split(self, recipe: Mapping[str, Any]) -> Corpus:
+    def _with_recorded_split(self, recorded_recipe: Mapping[str, Any]) -> Corpus:
         """Returns the corpus with the held-out part that recipe.json names."""
-        old_eval, recorded = recipe.get("eval"), recipe.get("held_out")
-        if "held_out" not in recipe and old_eval is None and not held_out_shards(self.train):  # an older run
+        old_eval, recorded = recorded_recipe.get("eval"), recorded_recipe.get("held_out")
+        is_older = "held_out" not in recorded_recipe  # than this entry
+        if is_older and old_eval is None and not held_out_shards(self.train):
             recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
         if recorded is not None:
             split = CorpusSplit(recorded["of"], recorded["begin"], recorded["end"])

@@ -40,13 +40,13 @@ def pretraining_loss_fn(sentence_objective: str, *, fused: bool = False) -> Loss
             sums[sentence_objective] = classification_loss_sum(logits, labels, _label_weights(labels))
         return sums
 
-    def weights(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def weight_sums(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         sums = {"mlm": tf.reduce_sum(batch[MLM_WEIGHTS])}
         if labels_name:
             sums[sentence_objective] = tf.reduce_sum(_label_weights(batch[labels_name]))
         return sums
 
-    return LossFn(("mlm", sentence_objective) if labels_name else ("mlm",), terms, weights)
+    return LossFn(("mlm", sentence_objective) if labels_name else ("mlm",), terms, weight_sums)
 
 
 def _label_weights(labels: tf.Tensor) -> tf.Tensor:
@@ -55,10 +55,10 @@ def _label_weights(labels: tf.Tensor) -> tf.Tensor:
 
 
 def pretraining_metrics(
-    terms: Mapping[str, LossSum], factors: Mapping[str, float] | None = None
+    terms: Mapping[str, LossSum], loss_weights: Mapping[str, float] | None = None
 ) -> dict[str, float]:
     """Computes `loss_metrics` and, if there is a loss `mlm`, its perplexity `mlm_perplexity`."""
-    metrics = loss_metrics(terms, factors)
+    metrics = loss_metrics(terms, loss_weights)
     if "mlm" not in terms:
         return metrics
     # TensorBoard uses float32, whose largest value is about e^88.

@@ -33,7 +33,7 @@ from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.metrics_logger import make_evaluator
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, is_fused, model_options
-from albert_tf.training.trainer import LogLine, train, training_scope
+from albert_tf.training.trainer import LogFunction, train, training_scope
 
 # The initial value of a variable by its name. None: a random value.
 InitialValues = Callable[[str], np.ndarray | None]
@@ -44,13 +44,13 @@ ExtendLosses = Callable[[LossFn], LossFn]
 
 @name_damaged_files()
 def pretrain(
-    settings: Pretraining, report: LogLine = logging.info, extend: ExtendLosses = lambda losses: losses
+    settings: Pretraining, report: LogFunction = logging.info, extend: ExtendLosses = lambda losses: losses
 ) -> None:
     """Pre-trains a model, or resumes an existing run.
 
     Args:
       settings: settings of the run.
-      report: called with log lines about the start: where weights come from, or damaged checkpoints.
+      report: called with log lines about the start, such as where the initial weights come from.
       extend: adds losses, such as the teacher's in distillation.
     Raises:
       InputError: settings contradict each other or the existing run, or a file is damaged.
@@ -66,7 +66,7 @@ def pretrain(
         # A resumed run has its weights already.
         origin = None if run.steps() or settings.init_from is None else resolve_run(settings.init_from)
         if origin is not None:
-            origin.vocabulary_for(settings.vocabulary, tokenizer)  # raises early if it does not fit
+            origin.resolve_vocabulary(settings.vocabulary, tokenizer)  # raises early if it does not fit
         vocabulary = open_tokenizer(settings.vocabulary).vocabulary
         padding, offset = vocabulary.special_ids.padding, settings.config.position_offset
         if offset and padding != offset - 1:
@@ -77,7 +77,7 @@ def pretrain(
         sizes: Sequence[ModelSize] = [ModelSize(config=settings.config, recipe=settings.recipe)]
         if settings.budget:
             sizes = settings.budget.sizes
-            if run.is_begun:
+            if run.has_recipe:
                 sizes = [size_of_run(sizes, run.config).with_steps(read_recipe(run).steps)]
         sizes = [
             dataclasses.replace(size, config=size.config.replace(vocab_size=len(vocabulary)))
@@ -91,12 +91,12 @@ def pretrain(
                     origin, size.config, task, extend_positions=settings.extend_positions
                 )
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
-        corpus = corpus.with_held_out_split(settings.recipe.examples, run.recipe if run.is_begun else None)
+        corpus = corpus.with_held_out_split(settings.recipe.examples, run.recipe if run.has_recipe else None)
         corpus_record = corpus.record()
         make_training = functools.partial(_make_training, settings, corpus, extend)
 
         size = sizes[0]
-        if settings.budget and not run.is_begun:
+        if settings.budget and not run.has_recipe:
             size = choose_size(settings.budget.seconds, sizes, make_training, report)
         record = {
             **flatten_record(size.recipe),
@@ -106,7 +106,7 @@ def pretrain(
             "extend_positions": settings.extend_positions,
             "budget": settings.budget and settings.budget.seconds,
         }
-        if run.is_begun:
+        if run.has_recipe:
             run.check_vocabulary(settings.vocabulary, vocabulary.fingerprint)
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
 
@@ -119,7 +119,7 @@ def pretrain(
 
 
 def _initial_values(
-    size: ModelSize, warm_start: WarmStart | None, corpus: Corpus, report: LogLine
+    size: ModelSize, warm_start: WarmStart | None, corpus: Corpus, report: LogFunction
 ) -> InitialValues | None:
     """The weights of another run, or word embeddings from counts. None: all are random."""
     if warm_start is not None:
@@ -166,16 +166,16 @@ def _make_training(
     model = build_model(size.config, _task(recipe), read=initial_values, **model_options(execution))
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
     make_loss_fn = functools.partial(pretraining_loss_fn, recipe.examples.sentence_objective)
-    objective = extend(make_loss_fn(fused=is_fused(execution)))
-    if "mlm" in objective.names and not recipe.examples.masked_lm_prob:
+    loss_fn = extend(make_loss_fn(fused=is_fused(execution)))
+    if "mlm" in loss_fn.names and not recipe.examples.masked_lm_prob:
         raise InputError(
             "masked_lm_prob=0: no token is masked, there is nothing to learn: set masked_lm_prob"
         )
-    metrics = functools.partial(pretraining_metrics, factors=objective.factors)
+    metrics = functools.partial(pretraining_metrics, loss_weights=loss_fn.loss_weights)
     return Training(
         model=model,
         optimizer=build_optimizer(optimizer, model, execution),
-        objective=objective,
+        loss_fn=loss_fn,
         stages=_training_stages(settings, model, recipe, corpus, extend(make_loss_fn()), metrics),
         metrics=metrics,
         seed=settings.seed,
@@ -194,7 +194,7 @@ def _training_stages(
     model: keras.Model,
     recipe: PretrainingRecipe,
     corpus: Corpus,
-    objective: LossFn,
+    loss_fn: LossFn,
     metrics: Callable[[Mapping[str, LossSum]], dict[str, float]],
 ) -> list[TrainingStage]:
     """Creates the stages of a recipe. Each is evaluated with the depth and the length that it trains.
@@ -209,7 +209,7 @@ def _training_stages(
         length = stage_recipe.examples.seq_length
         depth = stage.num_hidden_layers or model.config.num_hidden_layers
         shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": stage_recipe.batch_size}
-        evaluate = make_evaluator(functools.partial(model, num_hidden_layers=depth), objective, execution.xla)
+        evaluate = make_evaluator(functools.partial(model, num_hidden_layers=depth), loss_fn, execution.xla)
         eval_batch_size = execution.microbatch_rows(stage_recipe.batch_size)
         eval_batches = corpus.evaluation_batches(stage_recipe.examples, eval_batch_size)
         repeat_positions = functools.partial(

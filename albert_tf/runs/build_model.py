@@ -23,7 +23,7 @@ from albert_tf.models.task_models import (
     AlbertMultipleChoice,
     AlbertPretrainer,
     AlbertTokenClassifier,
-    pooled_heads,
+    pooled_head_names,
 )
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
@@ -67,7 +67,7 @@ def _piece_count(path: Path) -> int:
 
 
 class ModelKind(NamedTuple):
-    """A class of models, its arguments that every task.json has, and its heads."""
+    """A model class, the entries of task.json that it requires, and its heads."""
 
     model: type[NetworkModel]
     arguments: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ MODELS = {
         ("sentence_objective",),
         heads=lambda task: ["mlm"] if task.get("sentence_objective") == "none" else ["mlm", "sentence"],
     ),
-    "classifier": ModelKind(AlbertClassifier, ("num_labels",), pooled_heads),
+    "classifier": ModelKind(AlbertClassifier, ("num_labels",), pooled_head_names),
     "token_classifier": ModelKind(
         AlbertTokenClassifier, ("num_labels",), heads=lambda task: ["token_classifier"]
     ),
@@ -105,7 +105,7 @@ MODELS = {
         AlbertSpanLabeler,
         heads=lambda task: ["answerable_span" if task.get("answerability") else "span"],
     ),
-    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",), pooled_heads),
+    "multiple_choice": ModelKind(AlbertMultipleChoice, ("num_choices",), pooled_head_names),
 }
 
 

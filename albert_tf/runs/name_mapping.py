@@ -202,7 +202,7 @@ def variable_names(config: AlbertConfig, task: Mapping[str, Any], family: str | 
     Args:
       config: the network's shape.
       task: entries of task.json, as `task_of` returns them.
-      family: family whose names Google's and Hugging Face's are. None: the network's own.
+      family: family whose names Google's and Hugging Face's formats get. None: `config.family`.
 
     >>> names = variable_names(AlbertConfig(), {"model": "encoder"})
     >>> names[-2].google.name, names[-2].hugging_face.name, names[-2].shape

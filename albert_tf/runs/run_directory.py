@@ -94,8 +94,8 @@ def rank(value: float, loss: float | None) -> tuple[float, float]:
     return value, -math.inf if loss is None else -loss
 
 
-class Best(NamedTuple):
-    """Orders the steps of a run: by a metric, then by the loss, then by the step."""
+class StepOrder(NamedTuple):
+    """Orders steps by a metric, then by the loss. Of equal steps the earliest is best."""
 
     metric: str  # of an evaluation, by its name in metrics.jsonl
     is_highest: bool  # True if a higher value is better
@@ -106,7 +106,7 @@ class Best(NamedTuple):
         known = {step: place for step, place in self._ranks(lines).items() if step in steps}
         return max(known, key=known.__getitem__, default=None)
 
-    def evaluations_since(self, lines: Sequence[Line]) -> int:
+    def evaluations_without_gain(self, lines: Sequence[Line]) -> int:
         """Number of evaluations since the last one that gained at least MIN_GAIN; 0 without evaluations."""
         best_step, best = None, (-math.inf, -math.inf)
         for step, place in self._ranks(lines).items():
@@ -125,12 +125,12 @@ class Best(NamedTuple):
         }
 
 
-def best_by(metric: str) -> Best:
+def step_order(metric: str) -> StepOrder:
     """Orders steps by a metric of an evaluation. The highest value is the best; of errors the lowest."""
-    return Best(metric, is_highest=metric not in _LOWEST)
+    return StepOrder(metric, is_highest=metric not in _LOWEST)
 
 
-LOWEST_LOSS = best_by(_LOSS)
+LOWEST_LOSS = step_order(_LOSS)
 
 
 HUB = "hub:"  # prefix of the folder of an exported or published TF 2 encoder
@@ -168,7 +168,8 @@ SEED_PREFIX = "seed-"  # of the names of runs in such a folder
 VOCABULARY_KEY = "vocabulary"  # of the vocabulary's SHA-256 in recipe.json
 BEST_KEY = "best_by"  # in task.json: the metric that chooses the best step
 _SHORTEST = 3  # tokens of an input: one of text, and the special tokens around it
-CHOSEN = "chosen_threshold"  # in recipe.json: its step, the records that chose it, and their metrics
+# In recipe.json: the step of the threshold, the records that chose it, and their metrics.
+CHOSEN_THRESHOLD_KEY = "chosen_threshold"
 
 
 class RunContents(NamedTuple):
@@ -235,11 +236,11 @@ class RunDirectory:
     @functools.cached_property
     def recipe(self) -> dict[str, Any]:
         """The entries of recipe.json; empty without the file."""
-        return self._read(RECIPE_FILE, _check_recipe) if self.is_begun else {}
+        return self._read(RECIPE_FILE, _check_recipe) if self.has_recipe else {}
 
     @property
-    def is_begun(self) -> bool:
-        """True if training created the directory."""
+    def has_recipe(self) -> bool:
+        """True if the run has a recipe.json: training, a conversion or a compression made it."""
         return self.has(RECIPE_FILE)
 
     @property
@@ -319,7 +320,7 @@ class RunDirectory:
         check_piece_count(str(self.vocabulary), len(tokenizer.vocabulary), self.config.vocab_size)
         return tokenizer
 
-    def vocabulary_for(
+    def resolve_vocabulary(
         self,
         vocabulary: PathLike | None = None,
         tokenizer: Mapping[str, bool] | None = None,
@@ -340,7 +341,7 @@ class RunDirectory:
         if vocabulary is not None:
             self.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
         if path is None:
-            raise InputError(f"{name or self} has no vocabulary: name it by --vocabulary")
+            raise InputError(f"{name or self} has no vocabulary: name it by `vocabulary`")
         if differing := {key: value for key, value in (tokenizer or {}).items() if settings[key] != value}:
             raise InputError(
                 f"{name or self} was trained with {settings}, not with {differing}: leave that out"
@@ -387,10 +388,10 @@ class RunDirectory:
         return functools.partial(read, read(model_reader, self, step, shapes))
 
     def remedy(self, step: int | None) -> str:
-        """A remedy, for errors, if the checkpoint of a step cannot be used."""
+        """The end of an error message: what to do if the checkpoint of a step cannot be used."""
         others = [str(other) for other in self.steps() if other != step]
         return (
-            f"--step takes another, of {', '.join(others)}"
+            f"`step` takes another, of {', '.join(others)}"
             if others
             else "copy the run again, or train again"
         )
@@ -411,7 +412,7 @@ class RunDirectory:
             for name, value in line.items()
             if line["step"] == step and name.startswith(EVALUATION)
         }
-        chosen = self.recipe.get(CHOSEN, {})
+        chosen = self.recipe.get(CHOSEN_THRESHOLD_KEY, {})
         return {**metrics, **chosen["figures"]} if chosen.get("step", -1) == step else metrics
 
     def default_step(self) -> int | None:
@@ -423,7 +424,7 @@ class RunDirectory:
         newest = max(steps, default=None)
         if metric is None or newest is None:
             return newest
-        order, lines = best_by(metric), self.metrics()
+        order, lines = step_order(metric), self.metrics()
         best, best_saved = order.step(lines, evaluated_steps(lines)), order.step(lines, steps)
         if best_saved is None:
             _warn_once(f"{self}: no step with a checkpoint has a {metric}: the newest, {newest}, is used")
@@ -447,9 +448,9 @@ class RunDirectory:
             with filesystem.new_folder(self.path, files):
                 pass
         except FileExistsError as error:
-            if not self.is_begun:
+            if not self.has_recipe:
                 raise
-            remedy = "wait for its end, or name another --output"
+            remedy = "wait for its end, or name another `output`"
             raise BlockingIOError(f"{self} is in use by another process: {remedy}") from error
 
     @contextlib.contextmanager
@@ -483,7 +484,7 @@ class RunDirectory:
         exported = [module for module in modules if exists(join(module, "saved_model.pb"))]
         kind = ""
         if exported:
-            kind = f" but an exported module: a run begins with its weights by --init_from hub:{exported[0]}"
+            kind = f" but an exported module: a run begins with its weights by `init_from` hub:{exported[0]}"
         elif self.is_hugging_face:
             kind = (
                 " but a checkpoint of Hugging Face: `albert-tf convert --from huggingface --to run "

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.constants import POOLINGS, SENTENCE_OBJECTIVES, WORDS
+from albert_tf.constants import POOLINGS, SENTENCE_OBJECTIVES, WORDS_CHOICES
 from albert_tf.errors import (
     Check,
     InputError,
@@ -76,7 +76,7 @@ TASK_SCHEMA: dict[str, Check] = {
     "pooling": make_check("str", POOLINGS),
     "sentence_objective": make_check("str", SENTENCE_OBJECTIVES),
     "threshold": _SHARE,
-    "words": make_check("str", WORDS),
+    "words": make_check("str", WORDS_CHOICES),
 }
 
 _HELD_OUT = make_object_check({"of": _TEXT, "begin": _SHARE, "end": _SHARE, "what": _TEXT})

@@ -118,7 +118,7 @@ def warm_start_from(
     has, positions = source.config.max_position_embeddings, config.max_position_embeddings
     if positions > has and not extend_positions:
         raise InputError(
-            f"max_position_embeddings={positions}: {run} has {has}, --extend_positions copies them"
+            f"max_position_embeddings={positions}: {run} has {has}, `extend_positions` copies them"
         )
     shapes = {names.ours: names.shape for names in variable_names(config, task)}
     blocks = block_origins(source.config, config)

@@ -15,17 +15,22 @@ from albert_tf.tasks.task import Task, TaskConfig
 __all__ = ["TASK_CLASSES", "Task", "TaskConfig", "create_task"]
 
 # To add a task, add a module and an entry here.
-_KINDS = MaskedWords, Classification, MultiLabel, Regression, Tagging, QuestionAnswering, MultipleChoice
-TASK_CLASSES: dict[str, type[Task]] = {kind.name: kind for kind in _KINDS}
+TASK_CLASSES: dict[str, type[Task]] = {
+    task_class.name: task_class
+    for task_class in (
+        *(MaskedWords, Classification, MultiLabel, Regression),
+        *(Tagging, QuestionAnswering, MultipleChoice),
+    )
+}
 
 
 def create_task(config: TaskConfig) -> Task:
     """Creates the task of a model from the content of task.json; an InputError if the model has no task."""
-    if config.get("model") == Classification.model:  # several tasks have this model
+    if config.get("model") == Classification.model_kind:  # several tasks have this model
         single = Regression if config["num_labels"] == 1 else Classification
         return MultiLabel(config) if config.get("multi_label") else single(config)
-    for kind in _KINDS:
-        if kind.model == config.get("model"):
-            return kind(config)
+    for task_class in TASK_CLASSES.values():
+        if task_class.model_kind == config.get("model"):
+            return task_class(config)
     what = f"a model of the kind {config.get('model')!r} has no head that answers"
     raise InputError(f'{what}: fine-tune it, or ask `pipeline` for "feature-extraction"')

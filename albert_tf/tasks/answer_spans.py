@@ -43,16 +43,19 @@ class BestAnswers(NamedTuple):
     probability: tf.Tensor  # softmax over these answers, float64 [A]
 
 
-def has_most_context(in_context: tf.Tensor, first_tokens: tf.Tensor, questions: tf.Tensor) -> tf.Tensor:
-    """True for tokens that have most context in this window: only there may an answer start.
+def has_most_context(
+    in_context: tf.Tensor, first_tokens: tf.Tensor, question_numbers: tf.Tensor
+) -> tf.Tensor:
+    """True for tokens that have more context in this window than in any other.
 
-    The context of a token in a window is the number of tokens on its left or right, the smaller one, plus a
-    hundredth of the window's length. If windows are equal, the first one counts.
+    An answer may start only there. The context of a token in a window is the number of tokens on its left or
+    right, the smaller one, plus a hundredth of the window's length. If windows are equal, the first one
+    counts.
 
     Args:
       in_context: bool [W, S], from `context_tokens`.
       first_tokens: number of tokens of the document before each window, integer [W].
-      questions: number of the question of each window, from 0, integer [W].
+      question_numbers: number of the question of each window, from 0, integer [W].
     Returns:
       bool [W, S].
     Source: `_check_is_max_context` of google-research/albert's squad_utils.py.
@@ -65,12 +68,10 @@ def has_most_context(in_context: tf.Tensor, first_tokens: tf.Tensor, questions: 
     windows = tf.shape(in_context, out_type=tf.int64)[0]
     contexts = 100 * tf.minimum(before, lengths - 1 - before) + lengths  # [W, S]
     contexts = (contexts + 1) * windows - tf.range(windows)[:, tf.newaxis]
-    # Number the tokens of all documents consecutively.
-    number = (
-        tf.maximum(tf.reduce_max(questions, axis=0), -1) + 1
-    )  # without windows the maximum is the lowest int
-    document_lengths = tf.math.unsorted_segment_max((first_tokens + lengths)[:, 0], questions, number)
-    begins = tf.gather(tf.cumsum(document_lengths, exclusive=True), questions)[:, tf.newaxis]  # [W, 1]
+    # Number the tokens of all documents consecutively. Without windows the maximum is the lowest int.
+    number = tf.maximum(tf.reduce_max(question_numbers, axis=0), -1) + 1
+    document_lengths = tf.math.unsorted_segment_max((first_tokens + lengths)[:, 0], question_numbers, number)
+    begins = tf.gather(tf.cumsum(document_lengths, exclusive=True), question_numbers)[:, tf.newaxis]  # [W, 1]
     tokens = tf.where(in_context, begins + first_tokens + before, -1)  # [W, S]; -1 is ignored below
     # One more than the number of tokens, so that the gather below never reads an empty tensor.
     best = tf.math.unsorted_segment_max(contexts, tokens, tf.reduce_sum(document_lengths) + 1)
@@ -133,7 +134,7 @@ def possible_candidates(
 
 def best_answers(
     candidates: Candidates,
-    counts: tf.Tensor,
+    is_possible: tf.Tensor,
     token_starts: tf.Tensor,
     token_ends: tf.Tensor,
     context: tf.Tensor,
@@ -143,33 +144,32 @@ def best_answers(
 
     Args:
       candidates: candidates in all windows of the question.
-      counts: bool [W, C], from `possible_candidates`. Other candidates are ignored.
+      is_possible: bool [W, C], from `possible_candidates`. Other candidates are ignored.
       token_starts: first byte of each token in the context, integer [W, S]. Any number for other tokens.
       token_ends: byte after each token, integer [W, S].
       context: text of the context, string [].
       n_best: largest number of answers. Each text is returned once, in the order of the sum of both
         log-probabilities.
     Returns:
-      Answers without space at their ends. If no candidate counts, one empty answer.
+      Answers without space at their ends. If no candidate is possible, one empty answer.
     Source: `write_predictions_v1` and `_v2` of google-research/albert's squad_utils.py.
     """
     starts = tf.gather(token_starts, candidates.start, batch_dims=1)  # [W, C]
     ends = tf.gather(token_ends, candidates.end, batch_dims=1)
-    starts, ends = (tf.cast(tf.boolean_mask(offsets, counts), tf.int32) for offsets in (starts, ends))  # [R]
+    starts, ends = (tf.boolean_mask(offsets, is_possible) for offsets in (starts, ends))
+    starts, ends = tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)  # [R]
     start_log_probs, end_log_probs = (
-        tf.cast(tf.boolean_mask(values, counts), tf.float64)
+        tf.cast(tf.boolean_mask(values, is_possible), tf.float64)
         for values in (candidates.start_log_prob, candidates.end_log_prob)
     )
-    scores, order = tf.math.top_k(
-        start_log_probs + end_log_probs, tf.size(starts)
-    )  # if equal, the first one wins
+    # If scores are equal, the first one wins.
+    scores, order = tf.math.top_k(start_log_probs + end_log_probs, tf.size(starts))
     texts, starts = _cut_texts(context, tf.gather(starts, order), tf.gather(ends, order))
     unique, numbers = tf.unique(texts)  # in the order of their first occurrence
     ranks = tf.range(tf.size(texts))
     first = tf.math.unsorted_segment_min(ranks, numbers, tf.size(unique))[:n_best]  # [A]
-    num_empty = tf.cast(tf.size(first) == 0, tf.int32)[
-        tf.newaxis
-    ]  # adds one empty answer if there is no other
+    # One empty answer is added if there is no other.
+    num_empty = tf.cast(tf.size(first) == 0, tf.int32)[tf.newaxis]
 
     def gather_answers(values: tf.Tensor, indices: tf.Tensor, default: float | str) -> tf.Tensor:
         empty = tf.fill(num_empty, tf.constant(default, values.dtype))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import LABELS, ROWS, WORD_IDS
+from albert_tf.constants import EXAMPLE_NUMBERS, LABELS, WORD_IDS
 from albert_tf.tasks.examples import TokenizedExamples, check_length
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import InputFormat
@@ -33,10 +33,10 @@ def bucket_lengths(seq_length: int) -> tuple[int, ...]:
     return (*(length for length in lengths if length < seq_length), seq_length)
 
 
-def few_lengths(seq_length: int) -> tuple[int, ...]:
+def compiled_lengths(seq_length: int) -> tuple[int, ...]:
     """At most four lengths to pad batches to, for programs that are compiled once for each length.
 
-    >>> few_lengths(100)
+    >>> compiled_lengths(100)
     (16, 32, 64, 100)
     """
     powers = [2**n for n in range(3, seq_length.bit_length()) if 2**n < seq_length]
@@ -72,8 +72,8 @@ def task_batches(
     Returns:
       A dataset of dicts: the encoder's inputs, int32 [B, S] or [B, C, S]; the features of the examples, [B];
       `labels` [B, S] where tokens have labels; `rows` int32 [B], the number of each example. Rows that fill
-      up the last batch, and choices that an example does not have, are zeros, also in their mask. The number
-      and the labels of a row that fills up a batch are -1.
+      up the last batch, and missing choices, hold padding ids, with a mask of 0. The number and the labels of
+      a row that fills up a batch are -1.
     """
     check_length("seq_length", seq_length, rows.num_special_tokens + 1)
     ends = np.array(bucket_lengths(seq_length), np.int32)
@@ -140,7 +140,7 @@ def _create_batch_function(
     input_format = rows.vocabulary.input_format
     before, after = len(input_format.start), len(input_format.end)
     label_format = InputFormat(start=(-1,) * before, between=(), end=(-1,) * after, padding=-1)
-    # A Python number where there is only one, for the shape to be static.
+    # With a single length a Python number, so that the shape is static.
     static_length = int(bucket_lengths[0]) if len(set(bucket_lengths)) == 1 else None
 
     def make_batch(examples: tf.Tensor, bucket: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -171,7 +171,7 @@ def _create_batch_function(
         if token_labels is not None:
             labels = tf.ensure_shape(pack_segments(token_labels, label_format)[WORD_IDS], shape)
             batch[LABELS] = _fill_where_not(is_example, labels, -1)
-        return batch | {ROWS: examples}
+        return batch | {EXAMPLE_NUMBERS: examples}
 
     return make_batch
 

@@ -107,7 +107,7 @@ class TextTask(FinetuningTask):
     `answer` and `format_output`. Both decide by `decide`.
     """
 
-    model = "classifier"
+    model_kind = "classifier"
     inputs = ("text", "text_pair")
     is_pooled = True
 
@@ -125,14 +125,17 @@ class TextTask(FinetuningTask):
 
         With `long="windows"` a text has a row for each window.
         """
-        self.check(records)
+        self.check_records(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
-        rows, places = text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long), None
+        rows, record_map = (
+            text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long),
+            None,
+        )
         if self.long_texts.long == WINDOWS:
-            rows, places = split_into_windows(rows, self.seq_length, self.long_texts)
-        return Examples(records, rows, places)
+            rows, record_map = split_into_windows(rows, self.seq_length, self.long_texts)
+        return Examples(records, rows, record_map)
 
-    def check(self, records: TextRecords) -> None:
+    def check_records(self, records: TextRecords) -> None:
         """Raises InputError unless all are single texts, or all are pairs, as the model was trained."""
         are_pairs = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
         for record in records:
@@ -151,7 +154,7 @@ class TextTask(FinetuningTask):
         """The decision for each text, given its scores. Runs in the graph."""
 
     @abc.abstractmethod
-    def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
+    def predictions_from_scores(self, scores: np.ndarray) -> list[Prediction]:
         """Predictions for texts with these scores, by `decide`."""
 
     def serving_outputs(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
@@ -166,9 +169,9 @@ class TextTask(FinetuningTask):
         """The prediction for each text; for texts in windows, from their pooled logits."""
         with tf.device("CPU:0"):
             logits = tf.constant(outputs["logits"])
-            if examples.places is not None:
-                logits = pool_windows(logits, examples.places, len(examples.records), self.long_texts)
-            return self.scored_predictions(self.scores(logits).numpy())
+            if examples.record_map is not None:
+                logits = pool_windows(logits, examples.record_map, len(examples.records), self.long_texts)
+            return self.predictions_from_scores(self.scores(logits).numpy())
 
     def answer(
         self,
@@ -180,7 +183,7 @@ class TextTask(FinetuningTask):
         """`serving_outputs` for texts, string [B]. With `patience`, int32 [B], also the `layers` computed."""
         long, reading = self.long_texts, (served.seq_length, served.input_format, self.long_texts)
         texts = (text,) if text_pair is None else (text, text_pair)
-        inputs = text_inputs(served.tokenize(*texts, keep=long.long), *reading)
+        inputs = text_inputs(served.tokenize(*texts, long=long.long), *reading)
         if long.long == WINDOWS:
             windows, rows = window_inputs(inputs, *reading)
             logits = map_blocks(
@@ -195,7 +198,7 @@ class TextTask(FinetuningTask):
     def signatures(self, served: ServingModel) -> dict[str, Signature]:
         """`serving_default` for single texts and `pair` for pairs, or only the one that the model learned.
 
-        A model of pairs serves `pair` as `serving_default`, too. A model with early exits also has
+        hub_export repeats the first one as `serving_default`. A model with early exits also has
         `early_exit`: the first signature with `patience`, int32 [B], whose outputs include `layers`.
         """
         self.check_model(served)
@@ -225,7 +228,7 @@ class TextTask(FinetuningTask):
 
 
 class Classification(TextTask):
-    """One label a text."""
+    """One label for each text."""
 
     name = "classification"
     metric_names = ("accuracy", "f1")
@@ -244,7 +247,7 @@ class Classification(TextTask):
     ) -> dict[str, Any]:
         """Entries of task.json. `labels` are in the order of the logits; None takes those of the records."""
         labels = list(label_names(records) if labels is None else labels)
-        entries = {"model": cls.model, "num_labels": len(labels), "labels": labels}
+        entries = {"model": cls.model_kind, "num_labels": len(labels), "labels": labels}
         if threshold is None:
             return entries
         if len(labels) != 2:
@@ -274,7 +277,7 @@ class Classification(TextTask):
             return {"chosen": tf.argmax(scores, axis=1)}
         return {"chosen": tf.cast(scores[:, 1] >= self.threshold, tf.int64)}
 
-    def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
+    def predictions_from_scores(self, scores: np.ndarray) -> list[Prediction]:
         """The label of each text."""
         chosen = self.decide(tf.constant(scores))["chosen"].numpy().tolist()
         return [Prediction(self.labels[n], row, n) for n, row in zip(chosen, scores, strict=True)]
@@ -292,8 +295,8 @@ class Classification(TextTask):
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`label_report` of the texts."""
         scores = np.stack([found.scores for found in predictions])
-        predicted = np.array([found.chosen for found in predictions])
-        return label_report(self.labels, self.targets(records), predicted, scores, format_inputs(records))
+        y_pred = np.array([found.chosen for found in predictions])
+        return label_report(self.labels, self.targets(records), y_pred, scores, format_inputs(records))
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:
         """The label, or with `top_k` a list that begins with it, followed by the likeliest others."""
@@ -328,8 +331,8 @@ def label_metrics(**functions: Metric) -> TextMetrics:
     """Creates a function from a task, records and predictions to metrics of their labels."""
 
     def metrics(_: Any, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
-        right = [label_of(record) for record in records]
-        predicted = [normalize_label(found.value) for found in predictions]
-        return {name: function(right, predicted) for name, function in functions.items()}
+        y_true = [label_of(record) for record in records]
+        y_pred = [normalize_label(found.value) for found in predictions]
+        return {name: function(y_true, y_pred) for name, function in functions.items()}
 
     return metrics

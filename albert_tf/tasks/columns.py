@@ -22,9 +22,9 @@ from albert_tf.tasks.tables import (
     ABSENT,
     NESTED,
     Table,
+    cell_text,
     check_table_ending,
     read_table,
-    spell_cell,
     table_ending,
     table_text,
 )
@@ -52,11 +52,11 @@ def read_user_table(
     InputErrors of `read_table` and `read_text_records`.
     """
     if columns is None or (needs_labels and columns.label is None):
-        flags = "--text and --label" if columns is None else "--label"
-        raise InputError(f"{os.fspath(file)}: the columns of the table are not known: name them by {flags}")
+        names = "`text` and `label`" if columns is None else "`label`"
+        raise InputError(f"{os.fspath(file)}: the columns of the table are not known: name them by {names}")
     columns = columns if needs_labels else columns._replace(label=None)
     if columns.label in (columns.text, columns.text_pair) and columns.label is not None:
-        raise InputError(f"--label {columns.label} is the column of the texts, too: name that of the labels")
+        raise InputError(f"`label` {columns.label} is the column of the texts, too: name that of the labels")
     return read_text_records(read_table(file), columns, has_lists)
 
 
@@ -67,7 +67,7 @@ def read_text_records(table: Table, columns: Columns, has_lists: bool = False) -
     text, number, truth value or date, or if there are labels to read and no rows.
     """
     names = {field: name for field, name in columns._asdict().items() if name is not None}
-    numbers = {field: table.number(name, field) for field, name in names.items()}
+    numbers = {field: table.column_index(name, field) for field, name in names.items()}
     label_number = numbers.pop("label", None)
     if label_number is not None and not table.rows:
         raise InputError(f"{table.file} has no rows, only the names of its columns: add some")
@@ -88,7 +88,7 @@ def _parse_text(value: Any, column: str, where: str) -> str:
     if value is ABSENT or is_missing(value):
         return ""
     if isinstance(value, _TEXT_TYPES):
-        return spell_cell(value)
+        return cell_text(value)
     problem = f"the cell under {column!r} is of type {type(value).__name__}, not a text: {shorten(value)}"
     raise InputError(f"{where}: {problem}: write a text; several labels are of `task` multi_label")
 
@@ -112,20 +112,22 @@ def _parse_label(value: Any, column: str, where: str, has_lists: bool) -> str | 
     return tuple(_parse_text(item, column, where) for item in value)
 
 
-def table_files(source: Paths, records: Sequence[TextRecord], form: OutputFormat) -> PredictionWriter:
+def create_table_writer(
+    source: Paths, records: Sequence[TextRecord], output_format: OutputFormat
+) -> PredictionWriter:
     """A function that adds columns of predictions and scores to a table, or to several as one."""
     table = read_table(source)
-    return table_prediction_writer(table, table_ending(table.file), form)
+    return table_prediction_writer(table, table_ending(table.file), output_format)
 
 
-def table_prediction_writer(table: Table, ending: str, form: OutputFormat) -> PredictionWriter:
+def table_prediction_writer(table: Table, ending: str, output_format: OutputFormat) -> PredictionWriter:
     """A function that adds columns of predictions to a table.
 
     Several labels become a list in JSON lines and Parquet, and one text with separators elsewhere. A list
     stays a list everywhere if a label holds the separator, and if it is of objects, such as entities.
     """
-    ending = check_table_ending(form.file) if form.file else ending
-    columns = form.columns(table.columns, table.file)
+    ending = check_table_ending(output_format.file) if output_format.file else ending
+    columns = output_format.columns(table.columns, table.file)
     # Errors of the output are raised now, not after the prediction.
     table_text(table.add_columns(dict.fromkeys(columns, [""] * len(table.rows))), ending)
 
@@ -140,19 +142,19 @@ def table_prediction_writer(table: Table, ending: str, form: OutputFormat) -> Pr
 
     def to_cells(prediction: Any) -> list[Any]:
         value, score = prediction.value, prediction.score
-        if form.top_k is not None:
-            best = prediction.order[: form.top_k]
-            value, score = tuple(form.labels[n] for n in best), prediction.scores[best]
-        probabilities = prediction.scores if form.probabilities else ()
+        if output_format.top_k is not None:
+            best = prediction.order[: output_format.top_k]
+            value, score = tuple(output_format.labels[n] for n in best), prediction.scores[best]
+        probabilities = prediction.scores if output_format.probabilities else ()
         return [to_cell(item) for item in (value, score, *probabilities)]
 
-    def files(predictions: Sequence[Any]) -> dict[str, Content]:
+    def write(predictions: Sequence[Any]) -> dict[str, Content]:
         values = list(zip(*map(to_cells, predictions), strict=True)) or [()] * len(columns)
         with_predictions = table.add_columns(dict(zip(columns, values, strict=True)))
         return {Path(table.file).name: table_text(with_predictions, ending)}
 
-    return files
+    return write
 
 
-TABLE = DataFormat(read_user_table, table_files)
-TABLE_OF_LISTS = DataFormat(functools.partial(read_user_table, has_lists=True), table_files)
+TABLE = DataFormat(read_user_table, create_table_writer)
+TABLE_OF_LISTS = DataFormat(functools.partial(read_user_table, has_lists=True), create_table_writer)

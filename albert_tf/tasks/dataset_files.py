@@ -13,7 +13,7 @@ from absl import logging
 
 from albert_tf.errors import InputError, is_missing, shorten
 from albert_tf.io import PathLike, dump_json, json_text
-from albert_tf.tasks.columns import Columns, read_user_table, table_files, table_prediction_writer
+from albert_tf.tasks.columns import Columns, create_table_writer, read_user_table, table_prediction_writer
 from albert_tf.tasks.examples import (
     Answer,
     ChoiceRecord,
@@ -25,13 +25,13 @@ from albert_tf.tasks.examples import (
 from albert_tf.tasks.formats import DataFormat, OutputFormat, PredictionWriter, shortest
 from albert_tf.tasks.tables import (
     TABLE_ENDINGS,
+    cell_text,
     concat_tables,
-    field,
+    json_field,
     read_json_data,
     read_json_lines,
     read_json_table,
     read_lines,
-    spell_cell,
     table_ending,
 )
 from albert_tf.text.files import Paths, distinct_paths
@@ -96,7 +96,9 @@ def read_tagged(file: str | os.PathLike, needs_labels: bool, columns: Columns | 
     return read_user_table(file, False, columns)
 
 
-def tagged_files(source: Paths, records: Sequence[Any], form: OutputFormat) -> PredictionWriter:
+def create_tagged_writer(
+    source: Paths, records: Sequence[Any], output_format: OutputFormat
+) -> PredictionWriter:
     """A function that adds two columns, tag and score, to each line of the files that holds a word.
 
     Several files become one, with a blank line between two of them. The new columns have the separator of
@@ -104,13 +106,15 @@ def tagged_files(source: Paths, records: Sequence[Any], form: OutputFormat) -> P
     """
     first, *others = distinct_paths(source)
     if isinstance(records[0], TextRecord) if records else table_ending(first) in TABLE_ENDINGS:
-        return table_files(source, records, form)
-    form.check_no_columns("a file of tagged words")
-    if form.ending in TABLE_ENDINGS:
-        raise InputError(f"{form.file} is a table, and tags are written beside words: name a .conll file")
+        return create_table_writer(source, records, output_format)
+    output_format.check_no_columns("a file of tagged words")
+    if output_format.ending in TABLE_ENDINGS:
+        raise InputError(
+            f"{output_format.file} is a table, and tags are written beside words: name a .conll file"
+        )
     input_lines = [*read_lines(first), *(line for file in others for line in ("", *read_lines(file)))]
 
-    def files(predictions: Sequence[Any]) -> dict[str, str]:
+    def write(predictions: Sequence[Any]) -> dict[str, str]:
         sentences = (zip(prediction.value, prediction.scores, strict=True) for prediction in predictions)
         tags_and_scores = itertools.chain.from_iterable(sentences)
         lines = []
@@ -122,10 +126,10 @@ def tagged_files(source: Paths, records: Sequence[Any], form: OutputFormat) -> P
             lines.append(line + "\n")
         return {Path(first).name: "".join(lines)}
 
-    return files
+    return write
 
 
-CONLL = DataFormat(read_tagged, tagged_files)
+CONLL = DataFormat(read_tagged, create_tagged_writer)
 
 
 def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: bool) -> list[QuestionRecord]:
@@ -155,7 +159,7 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
             if needs_answers:
                 raise
             ignored.append(error)
-        text = field(question, "question", str, where)
+        text = json_field(question, "question", str, where)
         records[name] = QuestionRecord(where, name, text, context, answers, is_impossible)
     if not records:
         raise InputError(f"{file} holds no questions")
@@ -164,28 +168,28 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
         logging.warning("%s; %s, which are not needed and passed over", ignored[0], count)
     impossible = next((record for record in records.values() if record.is_impossible), None)
     if impossible and not has_impossible and needs_answers:
-        raise InputError(f"{impossible.where} is impossible: train with --task squad-v2.0")
+        raise InputError(f"{impossible.where} is impossible: train with `task` squad-v2.0")
     if has_impossible and needs_answers and not has_flags:
-        raise InputError(f"{file}: no question has `is_impossible`: train with --task squad-v1.1")
+        raise InputError(f"{file}: no question has `is_impossible`: train with `task` squad-v1.1")
     return list(records.values())
 
 
 def _iterate_questions(file: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yields the place, the context and the JSON object of each question."""
-    for number, article in enumerate(field(read_json_data(file), "data", list, file)):
+    for number, article in enumerate(json_field(read_json_data(file), "data", list, file)):
         where = f"{file}: article {number}"
-        for paragraph in field(article, "paragraphs", list, where):
-            context = field(paragraph, "context", str, where)
-            for question in field(paragraph, "qas", list, where):
-                yield f"{file}: question {field(question, 'id', str, where)}", context, question
+        for paragraph in json_field(article, "paragraphs", list, where):
+            context = json_field(paragraph, "context", str, where)
+            for question in json_field(paragraph, "qas", list, where):
+                yield f"{file}: question {json_field(question, 'id', str, where)}", context, question
 
 
 def _parse_answers(
     question: dict[str, Any], context: str, where: str, needs_answers: bool
 ) -> tuple[bool, tuple[Answer, ...]]:
     """True if the question is impossible, and its annotated answers; an impossible one has none."""
-    is_impossible = "is_impossible" in question and field(question, "is_impossible", bool, where)
-    answers = [] if "answers" not in question else field(question, "answers", list, where)
+    is_impossible = "is_impossible" in question and json_field(question, "is_impossible", bool, where)
+    answers = [] if "answers" not in question else json_field(question, "answers", list, where)
     if needs_answers and not answers and not is_impossible:
         raise InputError(f"{where} has no answers")
     if is_impossible:
@@ -194,22 +198,24 @@ def _parse_answers(
 
 
 def _parse_answer(value: Any, context: str, where: str) -> Answer:
-    text, start = field(value, "text", str, where), field(value, "answer_start", int, where)
+    text, start = json_field(value, "text", str, where), json_field(value, "answer_start", int, where)
     span = context[start : start + len(text)] if start >= 0 else ""
     if not text or span != text:
         raise InputError(f"{where}: answer {shorten(text)} is not at character {start}, but {shorten(span)}")
     return Answer(text, start)
 
 
-def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: OutputFormat) -> PredictionWriter:
+def create_answer_writer(
+    source: PathLike, records: Sequence[QuestionRecord], output_format: OutputFormat
+) -> PredictionWriter:
     """A function that makes `predictions.json` and `nbest.json`, which SQuAD's evaluation scripts read.
 
     If questions may have no answer it makes `null_odds.json`, too. Higher odds mean a less likely answer.
     """
-    form.check_folder("SQuAD")
-    form.check_no_columns("SQuAD")
+    output_format.check_folder("SQuAD")
+    output_format.check_no_columns("SQuAD")
 
-    def files(predictions: Sequence[Any]) -> dict[str, str]:
+    def write(predictions: Sequence[Any]) -> dict[str, str]:
         by_id = {record.id: prediction for record, prediction in zip(records, predictions, strict=True)}
         contents: dict[str, dict[str, Any]] = {
             "predictions.json": {key: best.text() for key, best in by_id.items()},
@@ -220,13 +226,13 @@ def answer_files(source: PathLike, records: Sequence[QuestionRecord], form: Outp
             contents["null_odds.json"] = odds
         return {name: json_text(content) for name, content in contents.items()}
 
-    return files
+    return write
 
 
 def squad_format(has_impossible: bool) -> DataFormat:
     """The format of SQuAD 2.0 with `has_impossible`, else of SQuAD 1.1."""
     return DataFormat(
-        lambda file, needs_answers, _: read_squad(file, has_impossible, needs_answers), answer_files
+        lambda file, needs_answers, _: read_squad(file, has_impossible, needs_answers), create_answer_writer
     )
 
 
@@ -235,7 +241,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
-    """Reads the questions of one of RACE's sets, the middle schools' first.
+    """Reads the questions of a split of RACE, the middle schools' first.
 
     The folder is `train`, `dev` or `test`, with `middle` and `high` in it, or one of these two. Each passage
     is a .txt file that holds JSON. Raises a FileNotFoundError if there are none.
@@ -254,8 +260,8 @@ def read_race(folder: str | os.PathLike) -> list[ChoiceRecord]:
     return records
 
 
-def _is_race_set(folder: str) -> bool:
-    """True if the folder is one of RACE's sets or a group of one; False for the folder of all sets."""
+def _is_race_split(folder: str) -> bool:
+    """True if the folder is a split of RACE or a group of a split; False for the folder of all splits."""
     is_group = PurePath(folder).name in RACE_GROUPS
     return is_group or any(tf.io.gfile.isdir(f"{folder}/{group}") for group in RACE_GROUPS)
 
@@ -263,9 +269,9 @@ def _is_race_set(folder: str) -> bool:
 def _read_passage(file: str, group: str) -> list[ChoiceRecord]:
     """Reads the questions of one passage."""
     passage = read_json_data(file)
-    article = field(passage, "article", str, file)
-    questions, options = (field(passage, name, list, file) for name in ("questions", "options"))
-    answers = field(passage, "answers", list, file) if "answers" in passage else [None] * len(questions)
+    article = json_field(passage, "article", str, file)
+    questions, options = (json_field(passage, name, list, file) for name in ("questions", "options"))
+    answers = json_field(passage, "answers", list, file) if "answers" in passage else [None] * len(questions)
     if not len(questions) == len(options) == len(answers):
         counts = f"{len(questions)} questions, {len(options)} lists of options, {len(answers)} answers"
         raise InputError(f"{file}: {counts}: there must be one for each")
@@ -284,7 +290,7 @@ def read_choices(file: str | os.PathLike, needs_labels: bool = True) -> list[Cho
     records = []
     for number, (line, value) in enumerate(read_json_lines(file)):
         where = f"{os.fspath(file)}:{line}"
-        context = field(value, "context", str, where)
+        context = json_field(value, "context", str, where)
         question, options, label = (value.get(name) for name in ("question", "options", "label"))
         label = label if needs_labels else None
         records.append(_create_record(where, str(number), "", context, question, options, label))
@@ -305,7 +311,7 @@ def _create_record(
 
 def _parse_option(label: Any, count: int, where: str) -> int | None:
     """The number of the right option, from 0, of `count` options; None if the label is missing."""
-    text = "" if is_missing(label) else normalize_label(spell_cell(label).strip())
+    text = "" if is_missing(label) else normalize_label(cell_text(label).strip())
     letters = [*LETTERS[:count]]
     if text in letters:
         return letters.index(text)
@@ -317,15 +323,19 @@ def _parse_option(label: Any, count: int, where: str) -> int | None:
     return None
 
 
-def choice_files(source: Paths, records: Sequence[ChoiceRecord], form: OutputFormat) -> PredictionWriter:
+def create_choice_writer(
+    source: Paths, records: Sequence[ChoiceRecord], output_format: OutputFormat
+) -> PredictionWriter:
     """A function that adds two fields to JSON lines; predictions are letters where the labels are."""
     table = concat_tables([read_json_table(file) for file in distinct_paths(source)])
-    labels = [row.cells[table.number("label")] for row in table.rows] if "label" in table.columns else []
-    files = table_prediction_writer(table, ".jsonl", form)
+    labels = (
+        [row.cells[table.column_index("label")] for row in table.rows] if "label" in table.columns else []
+    )
+    writer = table_prediction_writer(table, ".jsonl", output_format)
     if any(isinstance(label, str) and label.strip() in [*LETTERS] for label in labels):
         names = _option_names(records)
-        return lambda predictions: files([x._replace(value=names[x.value]) for x in predictions])
-    return files
+        return lambda predictions: writer([x._replace(value=names[x.value]) for x in predictions])
+    return writer
 
 
 def _option_names(records: Sequence[ChoiceRecord]) -> Sequence[str]:
@@ -334,18 +344,20 @@ def _option_names(records: Sequence[ChoiceRecord]) -> Sequence[str]:
     return LETTERS if most <= len(LETTERS) else [*map(str, range(most))]
 
 
-def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: OutputFormat) -> PredictionWriter:
+def create_passage_writer(
+    source: PathLike, records: Sequence[ChoiceRecord], output_format: OutputFormat
+) -> PredictionWriter:
     """A function that adds lists of predictions (letters) and scores to RACE's passages.
 
     The names of the files are their paths in the folder `source`.
     """
-    form.check_folder("RACE's passages")
+    output_format.check_folder("RACE's passages")
     question_files = [record.where.rpartition(": question ")[0] for record in records]
     passages = {file: read_json_data(file) for file in dict.fromkeys(question_files)}
-    names = {file: form.columns(passage, file) for file, passage in passages.items()}
+    names = {file: output_format.columns(passage, file) for file, passage in passages.items()}
     options = _option_names(records)
 
-    def files(predictions: Sequence[Any]) -> dict[str, str]:
+    def write(predictions: Sequence[Any]) -> dict[str, str]:
         answers: dict[str, list[tuple[str, float]]] = {file: [] for file in passages}
         for file, prediction in zip(question_files, predictions, strict=True):
             answers[file].append((options[prediction.value], shortest(prediction.score)))
@@ -355,13 +367,13 @@ def passage_files(source: PathLike, records: Sequence[ChoiceRecord], form: Outpu
             texts[os.path.relpath(file, source)] = dump_json(passage | columns) + "\n"
         return texts
 
-    return files
+    return write
 
 
 RACE = DataFormat(
     lambda folder, *_: read_race(folder),
-    passage_files,
+    create_passage_writer,
     lambda folder, name: read_race(f"{folder}/{name}"),
-    is_set=_is_race_set,
+    is_split=_is_race_split,
 )
-QUESTIONS = DataFormat(lambda file, needs_labels, _: read_choices(file, needs_labels), choice_files)
+QUESTIONS = DataFormat(lambda file, needs_labels, _: read_choices(file, needs_labels), create_choice_writer)

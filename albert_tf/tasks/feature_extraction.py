@@ -57,7 +57,7 @@ class FeatureExtraction(Task):
         """Checks a text."""
         return TextTask.parse_input(value, where)
 
-    def check(self, records: Records) -> None:
+    def check_records(self, records: Records) -> None:
         """Raises an InputError unless all records are single texts."""
         for record in records:
             if record.text_pair is not None:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from albert_tf.errors import InputError, already_exists_error
-from albert_tf.io import PathLike, atomic_file, check_place, new_local_folder, reraise_with_path
+from albert_tf.io import PathLike, atomic_file, check_output_path, new_local_folder, reraise_with_path
 from albert_tf.tasks.tables import table_ending
 from albert_tf.text.files import Paths, distinct_paths
 
@@ -22,7 +22,7 @@ Records = Sequence[Any]
 Content = str | bytes
 PredictionWriter = Callable[[Sequence[Any]], Mapping[str, Content]]
 
-TRAIN, DEV, TEST = "train", "dev", "test"  # sets in a folder
+TRAIN, DEV, TEST = "train", "dev", "test"  # splits in a folder
 
 
 class OutputFormat(NamedTuple):
@@ -75,16 +75,18 @@ class DataFormat:
     read_file: Callable[[PathLike, bool, Any], Records]
     # Arguments: the input files (or one folder), their records and the format of the output. It is called
     # before the prediction, and raises an InputError if the output could not be written afterwards.
-    files: Callable[[Any, Records, OutputFormat], PredictionWriter]
-    read_set: Callable[[str, str], Records] | None = None  # arguments: folder and name; None: data is a file
-    dev: tuple[str, ...] = (DEV,)  # names of the sets to evaluate on; the first one must exist
-    test: tuple[str, ...] = (TEST,)  # names of the sets to predict for
-    is_set: Callable[[str], bool] = lambda folder: False  # True if a folder is one set
+    create_writer: Callable[[Any, Records, OutputFormat], PredictionWriter]
+    read_split: Callable[[str, str], Records] | None = (
+        None  # arguments: folder and name; None: data is a file
+    )
+    dev: tuple[str, ...] = (DEV,)  # names of the splits to evaluate on; the first one must exist
+    test: tuple[str, ...] = (TEST,)  # names of the splits to predict for
+    is_split: Callable[[str], bool] = lambda folder: False  # True if a folder is one split
 
     @property
     def is_folder(self) -> bool:
-        """True if the data is a folder of several sets."""
-        return self.read_set is not None
+        """True if the data is a folder of several splits."""
+        return self.read_split is not None
 
     def read(self, files: Paths, needs_labels: bool, columns: Any = None) -> Records:
         """The records of one or several files or globs, in their order.
@@ -96,22 +98,22 @@ class DataFormat:
             records += self.read_file(file, needs_labels, columns)
         return records
 
-    def read_sets(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
-        """Reads sets of a folder by their names; sets other than the first one may be missing.
+    def read_splits(self, folder: PathLike, names: Sequence[str]) -> dict[str, Records]:
+        """Reads splits of a folder by their names; splits other than the first one may be missing.
 
-        Raises a FileNotFoundError if the first set is missing, an InputError if there are no names.
+        Raises a FileNotFoundError if the first split is missing, an InputError if there are no names.
         """
-        assert self.read_set is not None
-        folder, sets = os.fspath(folder), {}
+        assert self.read_split is not None
+        folder, splits = os.fspath(folder), {}
         if not names:
             raise InputError(f"{folder}: the task has no set with labels, only one to predict for")
         for name in names:
             try:
-                sets[name] = self.read_set(folder, name)
+                splits[name] = self.read_split(folder, name)
             except FileNotFoundError:
-                if not sets:
+                if not splits:
                     raise
-        return sets
+        return splits
 
 
 SAME_AS_INPUT = OutputFormat()  # a folder of files in the format of the input
@@ -126,7 +128,7 @@ def shortest(value: Any) -> float:
     return float(str(np.float32(value)))
 
 
-def output_format(output: PathLike | BinaryIO, **further: Any) -> OutputFormat:
+def parse_output_format(output: PathLike | BinaryIO, **further: Any) -> OutputFormat:
     """The format of an output, a path or a stream; `further` are further fields of `OutputFormat`.
 
     Raises an OSError if the output cannot be written, or the folder is not empty.
@@ -138,7 +140,7 @@ def output_format(output: PathLike | BinaryIO, **further: Any) -> OutputFormat:
     is_file = bool(output.suffix) and not output.suffix[1:].isdecimal() and not output.is_dir()
     if not is_file and (output.is_file() or (output.is_dir() and any(output.iterdir()))):
         raise already_exists_error(output)
-    check_place(output, is_folder=not is_file)
+    check_output_path(output, is_folder=not is_file)
     return OutputFormat(str(output) if is_file else None, is_file, **further)
 
 
@@ -153,7 +155,7 @@ def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content])
             output.write(b"".join(map(encode_content, files.values())))
         return []
     output = Path(output)
-    if output_format(output).is_file:
+    if parse_output_format(output).is_file:
         (text,) = files.values()
         _write(output, text)
         return [output]

@@ -124,7 +124,7 @@ def _read_msr_split(file: str, split: str) -> Table:
     ids_file = file.rpartition("/")[0] + f"/{_MSR_DEV_IDS}"
     if not tf.io.gfile.exists(ids_file):
         raise FileNotFoundError(f"{ids_file}: no such file: add it (it lists MRPC's dev set), or dev.tsv")
-    first, second = (table.number(name) for name in _MSR_PAIR)
+    first, second = (table.column_index(name) for name in _MSR_PAIR)
     pairs = {tuple(row.cells) for row in read_tsv(ids_file, _MSR_PAIR).rows}
     rows = [row for row in table.rows if ((row.cells[first], row.cells[second]) in pairs) == (split == DEV)]
     return Table(file, table.columns, rows)
@@ -134,10 +134,12 @@ def glue_format(name: str) -> DataFormat:
     """The format of the data of a task, a key of GLUE; predictions are files for GLUE's server."""
     dev, test = (tuple(split for split in GLUE[name].files if split.startswith(x)) for x in (DEV, TEST))
 
-    def files(source: PathLike, records: Records, form: OutputFormat) -> PredictionWriter:
-        form.check_no_columns("GLUE")
-        if form.ending not in (None, ".tsv"):
-            raise InputError(f"{form.file} does not end in .tsv, the format that GLUE's server takes")
+    def create_writer(source: PathLike, records: Records, output_format: OutputFormat) -> PredictionWriter:
+        output_format.check_no_columns("GLUE")
+        if output_format.ending not in (None, ".tsv"):
+            raise InputError(
+                f"{output_format.file} does not end in .tsv, the format that GLUE's server takes"
+            )
         file = f"{GLUE[name].name}.tsv"
         if name == "mnli":
             file = "MNLI-mm.tsv" if "mismatched" in Path(source).name else "MNLI-m.tsv"
@@ -146,7 +148,7 @@ def glue_format(name: str) -> DataFormat:
     def read_file(file: PathLike, needs_labels: bool, _: Any) -> Records:
         return read_glue_file(name, file, needs_labels)
 
-    return DataFormat(read_file, files, functools.partial(read_glue_split, name), dev, test)
+    return DataFormat(read_file, create_writer, functools.partial(read_glue_split, name), dev, test)
 
 
 def submission_text(records: Sequence[TextRecord], predictions: Sequence[Any]) -> str:

@@ -20,7 +20,7 @@ from albert_tf.constants import (
 from albert_tf.models.loss_sums import LossSum, classification_loss_sum, cross_entropy
 
 # Arguments: the model's outputs, the batch, and the weights of the labels.
-LossTerm = Callable[[Tensors, Tensors, tf.Tensor], LossSum]
+LossSumFn = Callable[[Tensors, Tensors, tf.Tensor], LossSum]
 
 
 class LossSpec(NamedTuple):
@@ -30,9 +30,9 @@ class LossSpec(NamedTuple):
     labels. There may be an axis of microbatches in front.
     """
 
-    term: LossTerm
+    loss_sum: LossSumFn
     labels: str  # name of the labels in a batch
-    has_sets: bool = False  # True if the labels have one more axis, the classes
+    is_multi_label: bool = False  # True if the labels have one more axis, the classes
 
     def weights(self, batch: Tensors) -> tf.Tensor:
         """The weight of each label, float32 [...]: the weight of its row, 1 if the batch has no weights.
@@ -40,7 +40,7 @@ class LossSpec(NamedTuple):
         It is 0 for a missing label: an integer label below 0, or a row or position without tokens.
         """
         labels, mask = batch[self.labels], batch[INPUT_MASK]
-        if self.has_sets:
+        if self.is_multi_label:
             labels = labels[..., 0]
         counted = tf.reduce_any(mask > 0, axis=list(range(labels.shape.rank, mask.shape.rank)))
         if labels.dtype.is_integer:
@@ -94,15 +94,15 @@ def score_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Loss
     return _sum_losses(tf.square(errors), None, weights)
 
 
-def exits_loss_sum(term: LossTerm, outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
+def exits_loss_sum(loss_sum: LossSumFn, outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
     """The mean of a term over the layers of `exit_logits` [B, L, …], weighted by their numbers from 1.
 
     `correct` counts the answers of the last layer.
     Source: Zhou et al. 2020, eq. 5.
     """
     layers = tf.unstack(outputs["exit_logits"], axis=1)
-    terms = [term({"logits": logits}, batch, weights) for logits in layers]
-    loss = tf.add_n([layer * loss_sum.loss for layer, loss_sum in enumerate(terms, start=1)])
+    terms = [loss_sum({"logits": logits}, batch, weights) for logits in layers]
+    loss = tf.add_n([layer * term.loss for layer, term in enumerate(terms, start=1)])
     return terms[-1]._replace(loss=loss / sum(range(len(layers) + 1)))
 
 
@@ -139,7 +139,7 @@ def _sum_losses(losses: tf.Tensor, hits: tf.Tensor | None, weights: tf.Tensor) -
 
 
 LABEL = {"label": LossSpec(label_loss_sum, LABELS)}
-MULTI_LABEL = {"label": LossSpec(multi_label_loss_sum, LABELS, has_sets=True)}
+MULTI_LABEL = {"label": LossSpec(multi_label_loss_sum, LABELS, is_multi_label=True)}
 SCORE = {"score": LossSpec(score_loss_sum, LABELS)}
 SPAN = {"span": LossSpec(span_loss_sum, START_POSITIONS)}
 ANSWER = {**SPAN, "answer": LossSpec(answer_loss_sum, IS_IMPOSSIBLE)}

@@ -81,7 +81,7 @@ class MaskedWords(Task):
     """Fills masks by the head of pre-training; this task is not fine-tuned."""
 
     name = "fill_mask"
-    model = "pretrainer"
+    model_kind = "pretrainer"
     signature = "fill_mask"
     inputs = ("text",)
     example: Mapping[str, Any] = {"text": [f"The water is {MASK_TOKEN}."]}

@@ -71,14 +71,14 @@ def find_scheme(tags: Iterable[str]) -> TagScheme:
     return SINGLE_WORDS if names == tags else RUNS
 
 
-def accuracy(right: LabelSequence, predicted: LabelSequence) -> float:
-    """The share of right labels."""
+def accuracy(y_true: LabelSequence, y_pred: LabelSequence) -> float:
+    """The share of predictions that equal the label."""
     from sklearn.metrics import accuracy_score
 
-    return float(accuracy_score(right, predicted))
+    return float(accuracy_score(y_true, y_pred))
 
 
-def f1(right: LabelSequence, predicted: LabelSequence, label: str | int | None = None) -> float:
+def f1(y_true: LabelSequence, y_pred: LabelSequence, label: str | int | None = None) -> float:
     """The harmonic mean of precision and recall of one label; 0 if it is never right.
 
     Without `label` it is the unweighted mean over all labels (macro F1).
@@ -86,37 +86,37 @@ def f1(right: LabelSequence, predicted: LabelSequence, label: str | int | None =
     from sklearn.metrics import f1_score
 
     labels = None if label is None else [label]
-    return float(f1_score(right, predicted, labels=labels, average="macro", zero_division=0))
+    return float(f1_score(y_true, y_pred, labels=labels, average="macro", zero_division=0))
 
 
-def matthews_correlation(right: LabelSequence, predicted: LabelSequence) -> float:
+def matthews_correlation(y_true: LabelSequence, y_pred: LabelSequence) -> float:
     """Matthews' correlation coefficient, from -1 to 1; 0 if all labels are the same."""
     from sklearn.metrics import matthews_corrcoef
 
     with warnings.catch_warnings():  # scikit-learn warns of a single label
         warnings.simplefilter("ignore", UserWarning)
-        return float(matthews_corrcoef(right, predicted))
+        return float(matthews_corrcoef(y_true, y_pred))
 
 
-def correlations(right: Numbers, predicted: Numbers) -> dict[str, float]:
+def correlations(y_true: Numbers, y_pred: Numbers) -> dict[str, float]:
     """`pearson`, and `spearman` of ranks, from -1 to 1; both are 0 if all numbers are the same."""
     from scipy.stats import pearsonr, spearmanr
 
-    if len(set(right)) == 1 or len(set(predicted)) == 1:
+    if len(set(y_true)) == 1 or len(set(y_pred)) == 1:
         return {"pearson": 0.0, "spearman": 0.0}
-    pearson, spearman = (float(of(right, predicted).statistic) for of in (pearsonr, spearmanr))
+    pearson, spearman = (float(of(y_true, y_pred).statistic) for of in (pearsonr, spearmanr))
     return {"pearson": pearson, "spearman": spearman}
 
 
-def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
+def multi_label_scores(y_true: Tags, y_pred: Tags) -> dict[str, float]:
     """`micro_f1`, `macro_f1` (0 for a label that is never right), and `accuracy`, the share of equal sets."""
     from sklearn.metrics import accuracy_score, f1_score
     from sklearn.preprocessing import MultiLabelBinarizer
 
-    binarizer = MultiLabelBinarizer().fit([*right, *predicted])
+    binarizer = MultiLabelBinarizer().fit([*y_true, *y_pred])
     if not len(binarizer.classes_):  # no text has a label, and none is predicted
         return {"micro_f1": 1.0, "macro_f1": 1.0, "accuracy": 1.0}
-    both = binarizer.transform(right), binarizer.transform(predicted)
+    both = binarizer.transform(y_true), binarizer.transform(y_pred)
     return {
         "micro_f1": float(f1_score(*both, average="micro", zero_division=0)),
         "macro_f1": float(f1_score(*both, average="macro", zero_division=0)),
@@ -124,12 +124,12 @@ def multi_label_scores(right: Tags, predicted: Tags) -> dict[str, float]:
     }
 
 
-def entity_scores(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, float]:
+def entity_scores(y_true: Tags, y_pred: Tags, scheme: TagScheme) -> dict[str, float]:
     """`precision`, `recall` and `f1` of entities; an entity is correct if its words and its label are.
 
     If there are no annotated entities, `f1` and `recall` are NaN, and so is `precision` if none is predicted.
     """
-    counts = sum(entity_counts(right, predicted, scheme).values(), np.zeros(3, np.int64))
+    counts = sum(entity_counts(y_true, y_pred, scheme).values(), np.zeros(3, np.int64))
     precision, recall, score = precision_recall_f1(counts)
     return {
         "precision": float(precision) if counts[1:].any() else math.nan,
@@ -138,10 +138,10 @@ def entity_scores(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, 
     }
 
 
-def entity_counts(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, np.ndarray]:
+def entity_counts(y_true: Tags, y_pred: Tags, scheme: TagScheme) -> dict[str, np.ndarray]:
     """By label, sorted: the numbers of entities that are correct, predicted and annotated, int [3]."""
     counts: dict[str, np.ndarray] = collections.defaultdict(lambda: np.zeros(3, np.int64))
-    for sentence in zip(right, predicted, strict=True):
+    for sentence in zip(y_true, y_pred, strict=True):
         right_spans, predicted_spans = (set(entity_spans(tags, scheme)) for tags in sentence)
         for column, spans in enumerate((right_spans & predicted_spans, predicted_spans, right_spans)):
             for label, *_ in spans:
@@ -151,8 +151,8 @@ def entity_counts(right: Tags, predicted: Tags, scheme: TagScheme) -> dict[str, 
 
 def precision_recall_f1(counts: np.ndarray) -> np.ndarray:
     """Precision, recall and F1, [..., 3], of counts [..., 3] in the order of `entity_counts`; 0 for 0 / 0."""
-    correct, predicted, right = np.moveaxis(counts, -1, 0)
-    parts, wholes = (correct, correct, 2 * correct), (predicted, right, predicted + right)
+    correct, predicted, annotated = np.moveaxis(counts, -1, 0)
+    parts, wholes = (correct, correct, 2 * correct), (predicted, annotated, predicted + annotated)
     return np.stack([part / np.maximum(whole, 1) for part, whole in zip(parts, wholes, strict=True)], axis=-1)
 
 

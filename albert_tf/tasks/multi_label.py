@@ -38,7 +38,7 @@ class MultiLabel(TextTask):
         labels = sorted({label for record in records for label in label_set(record)})
         if not labels:
             raise InputError(f"{records[0].file}: no row has a label: there is nothing to learn")
-        entries = {"model": cls.model, "num_labels": len(labels), "labels": labels}
+        entries = {"model": cls.model_kind, "num_labels": len(labels), "labels": labels}
         return {**entries, "multi_label": True, "threshold": threshold}
 
     @classmethod
@@ -64,7 +64,7 @@ class MultiLabel(TextTask):
         """True for labels at least as likely as the threshold, `is_label` [B, K]."""
         return {"is_label": scores >= self.threshold}
 
-    def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
+    def predictions_from_scores(self, scores: np.ndarray) -> list[Prediction]:
         """The labels of each text."""
         is_label, labels = self.decide(tf.constant(scores))["is_label"].numpy(), np.array(self.labels, object)
         rows = zip(scores, is_label, strict=True)
@@ -72,17 +72,17 @@ class MultiLabel(TextTask):
 
     def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`micro_f1`, `macro_f1`, and `accuracy`, the share of texts with all labels right."""
-        predicted = [tuple(map(normalize_label, prediction.value)) for prediction in predictions]
-        return multi_label_scores([label_set(record) for record in records], predicted)
+        y_pred = [tuple(map(normalize_label, prediction.value)) for prediction in predictions]
+        return multi_label_scores([label_set(record) for record in records], y_pred)
 
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`multi_label_report` of the texts."""
-        predicted = np.zeros([len(records), len(self.labels)], bool)
-        for row, prediction in zip(predicted, predictions, strict=True):
+        y_pred = np.zeros([len(records), len(self.labels)], bool)
+        for row, prediction in zip(y_pred, predictions, strict=True):
             row[prediction.chosen] = True
         scores = np.stack([prediction.scores for prediction in predictions])
-        right = self.targets(records) > 0
-        return multi_label_report(self.labels, right, predicted, scores, format_inputs(records))
+        y_true = self.targets(records) > 0
+        return multi_label_report(self.labels, y_true, y_pred, scores, format_inputs(records))
 
     def serving_outputs(self, scores: tf.Tensor, names: Sequence[str]) -> Tensors:
         """`labels` string, their probabilities `scores` float32, and `is_label` bool, [B, K] each."""

@@ -73,7 +73,7 @@ def choice_spans(
     seq_length: int,
     input_format: InputFormat,
 ) -> tuple[TokenizedTexts, tf.Tensor]:
-    """The spans of `[CLS] context [SEP] question + option [SEP]` for R options; `choice_lengths` cuts them.
+    """The spans of `[CLS] context [SEP] question + option [SEP]` for R options, cut to `choice_lengths`.
 
     Args:
       contexts: tokens of the different contexts, int32 [U, (tokens)].
@@ -99,7 +99,7 @@ class MultipleChoice(FinetuningTask):
     """Questions with options; a question may have fewer options than the model."""
 
     name = "multiple_choice"
-    model = "multiple_choice"
+    model_kind = "multiple_choice"
     signature = "choose"
     inputs = ("context", "question", "options")
     is_pooled = True
@@ -118,7 +118,7 @@ class MultipleChoice(FinetuningTask):
     @classmethod
     def model_config(cls, records: ChoiceRecords) -> dict[str, Any]:
         """Entries of task.json, with the largest number of options of a question."""
-        return {"model": cls.model, "num_choices": max(len(record.options) for record in records)}
+        return {"model": cls.model_kind, "num_choices": max(len(record.options) for record in records)}
 
     @staticmethod
     def targets(records: ChoiceRecords) -> np.ndarray:
@@ -132,7 +132,7 @@ class MultipleChoice(FinetuningTask):
         """A row of C sequences for each question; missing options have starts of -1."""
         input_format = tokenizer.vocabulary.input_format
         check_length("seq_length", self.seq_length, input_format.num_special_tokens(2) + 2)
-        self.check(records)
+        self.check_records(records)
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         pairs = [(record.question, option) for record in records for option in record.options]
         counts = np.array([len(record.options) for record in records])
@@ -165,7 +165,7 @@ class MultipleChoice(FinetuningTask):
         )
         return Examples(records, rows)
 
-    def check(self, records: ChoiceRecords) -> None:
+    def check_records(self, records: ChoiceRecords) -> None:
         """Raises an InputError if a question has only one option, or more than the model."""
         for record in records:
             count, most = len(record.options), self.num_choices
@@ -189,22 +189,22 @@ class MultipleChoice(FinetuningTask):
 
     def metrics(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`accuracy`, and `accuracy_<group>` for each group of the records."""
-        right, predicted = self.targets(records), np.array([p.value for p in predictions])
-        metrics = {"accuracy": accuracy(right, predicted)}
+        y_true, y_pred = self.targets(records), np.array([p.value for p in predictions])
+        metrics = {"accuracy": accuracy(y_true, y_pred)}
         groups = np.array([record.group for record in records])
         for group in filter(None, dict.fromkeys(groups.tolist())):
-            metrics[f"accuracy_{group}"] = accuracy(right[groups == group], predicted[groups == group])
+            metrics[f"accuracy_{group}"] = accuracy(y_true[groups == group], y_pred[groups == group])
         return metrics
 
     def report(self, records: ChoiceRecords, predictions: Sequence[Prediction]) -> Report:
         """`label_report` of the questions; the labels are the numbers of options, from 0."""
-        right, predicted = self.targets(records), np.array([p.value for p in predictions])
+        y_true, y_pred = self.targets(records), np.array([p.value for p in predictions])
         inputs = {name: [getattr(record, name) for record in records] for name in ("where", *self.inputs)}
         inputs["options"] = [
             "; ".join(f"{n}: {x}" for n, x in enumerate(record.options)) for record in records
         ]
         labels = [str(number) for number in range(self.num_choices)]
-        return label_report(labels, right, predicted, np.stack([p.scores for p in predictions]), inputs)
+        return label_report(labels, y_true, y_pred, np.stack([p.scores for p in predictions]), inputs)
 
     def check_model(self, served: ServingModel) -> None:
         """Raises an InputError if the model's input is too short for a token of each text."""
@@ -249,7 +249,7 @@ class MultipleChoice(FinetuningTask):
         if "" in texts:
             raise InputError(f"{where}['options'][{texts.index('')}] is empty: leave it out")
         record = ChoiceRecord(where, where, "", context, question, texts, None)
-        self.check([record])
+        self.check_records([record])
         return record
 
     def to_model_inputs(self, records: ChoiceRecords) -> tuple[str, dict[str, Any]]:

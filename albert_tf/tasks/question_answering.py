@@ -78,14 +78,14 @@ class QuestionWindows(NamedTuple):
         places = tf.range(seq_length) - self.columns[of_question]  # [W, S], in the window
         in_context = (places >= 0) & (places < self.windows.lengths[of_question][:, tf.newaxis])
         is_best = has_most_context(in_context, first_tokens, tf.zeros_like(first_tokens))
-        counts = possible_candidates(candidates, in_context, is_best, self.settings.max_answer_length)
+        is_possible = possible_candidates(candidates, in_context, is_best, self.settings.max_answer_length)
         context = self.context_of[number]
         bounds = (of[context] for of in (self.contexts.starts, self.contexts.ends))
         starts, ends = (tf.concat([values, [0]], axis=0) for values in bounds)  # [T + 1]
         tokens = tf.clip_by_value(first_tokens[:, tf.newaxis] + places, 0, tf.size(starts) - 1)  # [W, S]
         starts, ends = tf.gather(starts, tokens), tf.gather(ends, tokens)  # [W, S]
         text, n_best = self.contexts.text[context], self.settings.n_best
-        return best_answers(candidates, counts, starts, ends, text, n_best)
+        return best_answers(candidates, is_possible, starts, ends, text, n_best)
 
     def labels(self, records: Sequence[QuestionRecord]) -> dict[str, np.ndarray]:
         """Labels of windows, [W] each: positions of the first and last token of the answer.
@@ -194,7 +194,7 @@ class QuestionAnswering(FinetuningTask):
     """Answers questions by spans of contexts; with `answerability` there may be no answer."""
 
     name = "question_answering"
-    model = "span_labeler"
+    model_kind = "span_labeler"
     signature = "answer"
     inputs = ("question", "context")
     example: Mapping[str, Any] = {
@@ -216,7 +216,7 @@ class QuestionAnswering(FinetuningTask):
     @classmethod
     def model_config(cls, records: QuestionRecords, answerability: bool = False) -> dict[str, Any]:
         """Entries of task.json; with `answerability` questions may have no answer."""
-        return {"model": cls.model, **({"answerability": True} if answerability else {})}
+        return {"model": cls.model_kind, **({"answerability": True} if answerability else {})}
 
     def encode(self, records: QuestionRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """A row for each window."""
@@ -259,7 +259,7 @@ class QuestionAnswering(FinetuningTask):
 
     def predictions(self, examples: Examples, outputs: Arrays) -> list[AnswerPrediction]:
         """The best answers to each question over all windows of its context."""
-        questions: QuestionWindows = examples.places
+        questions: QuestionWindows = examples.record_map
         splits, answers = questions.splits.numpy(), []
         with tf.device("CPU:0"):
             candidates = Candidates(*(tf.constant(outputs[name]) for name in Candidates._fields))

@@ -29,7 +29,7 @@ class Regression(TextTask):
     @classmethod
     def model_config(cls, records: TextRecords) -> dict[str, Any]:
         """Entries of task.json; there is one logit."""
-        return {"model": cls.model, "num_labels": 1}
+        return {"model": cls.model_kind, "num_labels": 1}
 
     def targets(self, records: TextRecords) -> np.ndarray:
         """The labels as numbers, float32 [N]."""
@@ -44,19 +44,19 @@ class Regression(TextTask):
         """The number, `score` [B]."""
         return {"score": scores}
 
-    def scored_predictions(self, scores: np.ndarray) -> list[Prediction]:
+    def predictions_from_scores(self, scores: np.ndarray) -> list[Prediction]:
         """The number of each text."""
         return [Prediction(score, score) for score in scores]
 
     def metrics(self, records: TextRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`pearson` and `spearman`."""
-        predicted = [float(prediction.value) for prediction in predictions]
-        return correlations(regression_labels(records), predicted)
+        y_pred = [float(prediction.value) for prediction in predictions]
+        return correlations(regression_labels(records), y_pred)
 
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`number_report` of the texts."""
-        predicted = [float(prediction.value) for prediction in predictions]
-        return number_report(regression_labels(records), predicted, format_inputs(records))
+        y_pred = [float(prediction.value) for prediction in predictions]
+        return number_report(regression_labels(records), y_pred, format_inputs(records))
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> dict[str, float]:
         """The number."""

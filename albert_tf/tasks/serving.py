@@ -12,6 +12,7 @@ import tf_keras as keras
 
 from albert_tf.constants import INPUT_MASK, TRUNCATE, Tensors
 from albert_tf.errors import InputError
+from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.models.early_exit import call_with_early_exit
 from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
 from albert_tf.models.padding import skip_padding
@@ -30,7 +31,7 @@ EXAMPLE_PATIENCE = {PATIENCE: [2]}  # a number for each text, as servers join re
 TEXT_EXAMPLE = {"text": ["Warm words before the first visitor."]}
 PAIR_EXAMPLE = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
 
-# Default number of fillings of a mask.
+# Default number of answers: tokens for a mask, or spans for a question.
 TOP_K = 5
 
 
@@ -41,7 +42,7 @@ class Signature(NamedTuple):
     example: Mapping[str, Any]  # a request, for the server's warm-up
 
 
-def sign(
+def create_signature(
     answer: Callable[..., Tensors], example: Mapping[str, Any], shape: Sequence[int | None] | None = None
 ) -> Signature:
     """Creates the signature of a function.
@@ -72,8 +73,8 @@ class ServingModel(NamedTuple):
     tokenizer: TextTokenizer
     seq_length: int  # longest input of the model, in tokens
     task: Mapping[str, Any]  # content of task.json
-    top_k: int = TOP_K  # fillings of a mask
-    compiled: Callable[[Tensors], Tensors] | None = None  # the encoder compiled by XLA
+    top_k: int = TOP_K  # answers of fill_mask and question_answering
+    compiled: CompiledEncoder | None = None  # the encoder compiled by XLA
 
     @property
     def encoder(self) -> AlbertEncoder:
@@ -85,16 +86,16 @@ class ServingModel(NamedTuple):
         """Special tokens around segments."""
         return self.tokenizer.vocabulary.input_format
 
-    def tokenize(self, *texts: tf.Tensor, keep: str = TRUNCATE) -> list[tf.RaggedTensor]:
-        """Tokenises one or two texts a row, string [B] each, to int32 [B, (tokens)] each.
+    def tokenize(self, *texts: tf.Tensor, long: str = TRUNCATE) -> list[tf.RaggedTensor]:
+        """Tokenises one or two texts for each row, string [B] each, to int32 [B, (tokens)] each.
 
-        `keep` is the argument `long` of `TextTokenizer.shorten_text`, which cuts texts that are too long.
+        `long` is the argument of `TextTokenizer.shorten_text`, which cuts texts that are too long.
         """
         batches = map(ensure_text_batch, texts)
-        return [self.tokenizer.tokenize_shortened(text, self.seq_length, keep) for text in batches]
+        return [self.tokenizer.tokenize_shortened(text, self.seq_length, long) for text in batches]
 
     def model_inputs(self, *texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Packs one or two texts a row, string [B] each, into the model's inputs, and trims long ones."""
+        """Packs one or two texts for each row, string [B] each, into inputs of the model; cuts long ones."""
         return without_padding(pack(self.tokenize(*texts), self.seq_length, self.input_format))
 
     def pack_spans(self, spans: TokenizedTexts, least: int = 1) -> dict[str, tf.Tensor]:
@@ -156,7 +157,7 @@ def text_signatures(
         del requests[DEFAULT if takes_pairs else PAIR]
     if has_exits:
         requests[EARLY_EXIT] = {**next(iter(requests.values())), **EXAMPLE_PATIENCE}
-    return {name: sign(answer, example) for name, example in requests.items()}
+    return {name: create_signature(answer, example) for name, example in requests.items()}
 
 
 def encoder_signatures(served: ServingModel) -> dict[str, Signature]:

@@ -63,7 +63,7 @@ def read_json_lines(file: str | os.PathLike) -> Iterator[tuple[int, dict[str, An
             yield number, json_object(line.encode(), f"{os.fspath(file)}:{number}", is_data=True)
 
 
-def field(value: Any, name: str, kind: type, where: str) -> Any:
+def json_field(value: Any, name: str, kind: type, where: str) -> Any:
     """The field of a JSON object by its name; an InputError if it is missing or of another type."""
     content = value.get(name) if isinstance(value, dict) else None
     if not isinstance(content, kind) or (kind is int and isinstance(content, bool)):
@@ -183,7 +183,7 @@ class Table:
                     remedy = ": a cell with a comma stands in quotes, with no space before them"
                 raise InputError(f"{self.file}:{row.line}: cells: {len(row.cells)}, and {names}{remedy}")
 
-    def number(self, column: str, argument: str | None = None) -> int:
+    def column_index(self, column: str, argument: str | None = None) -> int:
         """The index of a column by its name; an InputError if none or several columns have it.
 
         The error names the `argument` whose value is the name.
@@ -225,7 +225,7 @@ def concat_tables(tables: Sequence[Table]) -> Table:
         return tables[0]
     columns, rows = tuple(dict.fromkeys(name for table in tables for name in table.columns)), []
     for table in tables:
-        numbers = {name: table.number(name) for name in table.columns}
+        numbers = {name: table.column_index(name) for name in table.columns}
         may_lack_columns = table_ending(table.file) == ".jsonl"
         if missing := [name for name in columns if name not in numbers and not may_lack_columns]:
             raise InputError(f"{table.file}: there is no column {missing[0]!r}, which other files have")
@@ -277,7 +277,7 @@ def _separator_remedy(file: str, names: str) -> str:
     if '";' in names or ';"' in names or (";" in names and "," not in names):
         return ". It is separated by ;: write it with commas, or as .tsv"
     if "\t" in names and "," not in names:
-        return ". It is separated by tabs: name it .tsv, or of standard input say --input_format tsv"
+        return ". It is separated by tabs: name it .tsv, or of standard input say `input_format` tsv"
     return ""
 
 
@@ -368,7 +368,7 @@ def table_text(table: Table, ending: str) -> str | bytes:
     """
     if ending in NESTED:
         for name in table.columns:
-            table.number(name)
+            table.column_index(name)
     if ending == ".parquet":
         rows = [[None if cell is ABSENT else cell for cell in row.cells] for row in table.rows]
         columns = {name: [cells[number] for cells in rows] for number, name in enumerate(table.columns)}
@@ -380,17 +380,17 @@ def table_text(table: Table, ending: str) -> str | bytes:
             cells = zip(table.columns, row.cells, strict=True)
             line = {name: value for name, value in cells if value is not ABSENT}
             check_json(line, f"{table.file}:{row.line}", is_data=True)  # Parquet may have infinity
-            lines.append(dump_json(line, default=spell_cell) + "\n")
+            lines.append(dump_json(line, default=cell_text) + "\n")
         return "".join(lines)
     separator = "," if ending == ".csv" else "\t"
     names = csv_text([table.columns], separator)
-    text = csv_text((map(spell_cell, row.cells) for row in table.rows), separator)
+    text = csv_text((map(cell_text, row.cells) for row in table.rows), separator)
     if ending == ".tsv" and '"' in names + text:  # a quoted name tells `_read_tsv` that cells are quoted
         names = csv_text([table.columns], separator, quotes_all=True)
     return names + text
 
 
-def spell_cell(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
     """A cell as a text in CSV and TSV: empty for null, JSON for numbers and lists, `str` for dates."""
     if isinstance(cell, str):
         return cell
@@ -399,7 +399,7 @@ def spell_cell(cell: Any) -> str:
     if isinstance(cell, decimal.Decimal):
         return format(cell, "f")  # `str` may take an exponent
     is_plain = not isinstance(cell, bool | int | float | list | dict)  # a date, for example
-    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=spell_cell)
+    return str(cell) if is_plain else json.dumps(cell, ensure_ascii=False, default=cell_text)
 
 
 def _read_parquet(file: str) -> Table:

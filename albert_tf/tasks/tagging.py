@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import SPACE_WORDS, WORDS, Tensors
+from albert_tf.constants import SPACE_WORDS, WORDS_CHOICES, Tensors
 from albert_tf.errors import InputError, check_choice
 from albert_tf.models.compiled_encoder import map_blocks
 from albert_tf.report import Report
@@ -28,7 +28,7 @@ from albert_tf.tasks.examples import (
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, entity_scores, entity_spans, find_scheme
-from albert_tf.tasks.serving import ServingModel, Signature, sign
+from albert_tf.tasks.serving import ServingModel, Signature, create_signature
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig, to_length
 from albert_tf.tasks.task_reports import tag_report
 from albert_tf.text.offsets import rows_of
@@ -117,7 +117,7 @@ class Tagging(FinetuningTask):
     """Named entities and other tags of words."""
 
     name = "tagging"
-    model = "token_classifier"
+    model_kind = "token_classifier"
     signature = "tag"
     inputs = ("text",)
     metric_names = ("f1", "precision", "recall", "accuracy")
@@ -126,14 +126,14 @@ class Tagging(FinetuningTask):
     def __init__(self, config: TaskConfig):
         super().__init__(config)
         self.words: str = config.get("words", SPACE_WORDS)  # how plain texts are split
-        check_choice("words", self.words, WORDS)
+        check_choice("words", self.words, WORDS_CHOICES)
         self.scheme = find_scheme(self.labels)
 
     @classmethod
     def model_config(cls, records: TaggedRecords) -> dict[str, Any]:
         """Entries of task.json; the labels are the tags of the records, "O" first."""
         labels = tag_names(records)
-        return {"model": cls.model, "num_labels": len(labels), "labels": list(labels)}
+        return {"model": cls.model_kind, "num_labels": len(labels), "labels": list(labels)}
 
     def encode(self, records: Sequence[Any], tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """Rows of windows; the first token of a word has its label. Plain texts are split into words."""
@@ -170,7 +170,7 @@ class Tagging(FinetuningTask):
     def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest tag of each word, by its first token; for plain texts the entities."""
         names = np.array(self.labels, object)
-        places = tuple(examples.places.T)  # windows and columns, [words] each
+        places = tuple(examples.record_map.T)  # windows and columns, [words] each
         tags, scores = names[outputs["tags"][places]], outputs["scores"][places]
         ends = np.cumsum([len(record.words) for record in examples.records])[:-1]
         sentences = zip(np.split(tags, ends), np.split(scores, ends), strict=True)
@@ -187,16 +187,16 @@ class Tagging(FinetuningTask):
 
     def metrics(self, records: TaggedRecords, predictions: Sequence[Prediction]) -> dict[str, float]:
         """`f1`, `precision` and `recall` of entities, and the `accuracy` of words' tags."""
-        right, predicted = [tags_of(record) for record in records], [p.value for p in predictions]
-        word_tags = ([tag for tags in sentences for tag in tags] for sentences in (right, predicted))
-        return {**entity_scores(right, predicted, self.scheme), "accuracy": accuracy(*word_tags)}
+        y_true, y_pred = [tags_of(record) for record in records], [p.value for p in predictions]
+        word_tags = ([tag for tags in sentences for tag in tags] for sentences in (y_true, y_pred))
+        return {**entity_scores(y_true, y_pred, self.scheme), "accuracy": accuracy(*word_tags)}
 
     def report(self, records: TaggedRecords, predictions: Sequence[Prediction]) -> Report:
         """`tag_report` of the sentences."""
-        words, right = [record.words for record in records], [tags_of(record) for record in records]
-        predicted, scores = ([getattr(p, name) for p in predictions] for name in ("value", "scores"))
+        words, y_true = [record.words for record in records], [tags_of(record) for record in records]
+        y_pred, scores = ([getattr(p, name) for p in predictions] for name in ("value", "scores"))
         where = {"where": [record.where for record in records]}
-        return tag_report(words, right, predicted, scores, where, self.scheme)
+        return tag_report(words, y_true, y_pred, scores, where, self.scheme)
 
     def signatures(self, served: ServingModel) -> dict[str, Signature]:
         """The signatures `tag` of texts and `tag_words` of words.
@@ -213,8 +213,8 @@ class Tagging(FinetuningTask):
         self.check_model(served)
         answer, example = functools.partial(self.answer, served), "Mrs. Alder kept bees ."
         return {
-            "tag": sign(answer, {"text": [example]}),
-            "tag_words": sign(answer, {"words": [example.split()]}, [None, None]),
+            "tag": create_signature(answer, {"text": [example]}),
+            "tag_words": create_signature(answer, {"words": [example.split()]}, [None, None]),
         }
 
     def check_model(self, served: ServingModel) -> None:
@@ -264,7 +264,7 @@ class Tagging(FinetuningTask):
             raise InputError(f"{where}[{words.index('')}]='' is no word: leave it out")
         return join_sentence(words)
 
-    def check(self, records: Sequence[TextRecord | WordsRecord]) -> None:
+    def check_records(self, records: Sequence[TextRecord | WordsRecord]) -> None:
         """Raises an InputError if there are both texts and lists of words."""
         if len({type(record) for record in records}) > 1:
             raise InputError("inputs hold both texts and lists of words: give them one after the other")

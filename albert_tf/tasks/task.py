@@ -24,11 +24,17 @@ from albert_tf.report import Report
 from albert_tf.tasks.examples import TokenizedExamples, utf8
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.losses import LossSpec
-from albert_tf.tasks.serving import EARLY_EXIT, EXAMPLE_PATIENCE, ServingModel, Signature, sign
+from albert_tf.tasks.serving import EARLY_EXIT, EXAMPLE_PATIENCE, ServingModel, Signature, create_signature
 from albert_tf.text.text_tokenizer import check_text
 from albert_tf.text.tokenizer import TextTokenizer
 
 Arrays = Mapping[str, np.ndarray]
+
+
+def to_arrays(tensors: Tensors) -> dict[str, np.ndarray]:
+    """Converts tensors by name to arrays."""
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
 
 # Content of task.json: `model` and its arguments, `labels`, `seq_length`, settings of questions.
 TaskConfig = Mapping[str, Any]
@@ -40,9 +46,9 @@ SEQ_LENGTH = 128  # default of a task.json without `seq_length`
 class Examples:
     """Records as tokens."""
 
-    records: Sequence[Any]  # one a prediction
+    records: Sequence[Any]  # one for each prediction
     rows: TokenizedExamples  # input of a model; a long record may have several
-    places: Any = None  # rows of each record, for kinds whose records have several
+    record_map: Any = None  # how outputs of rows map to records; each task has its own form
 
 
 class Prediction(NamedTuple):
@@ -50,7 +56,8 @@ class Prediction(NamedTuple):
 
     value: Any  # a label; a tuple of labels or tags; a number; the number of an option
     scores: np.ndarray  # probability of each label or option; of each tag; the number itself
-    chosen: Any = None  # the value's place, or places, among the scores; None: the highest, or all of a tuple
+    # Index of the value in `scores`, or indices. None: the highest score, or all scores of a tuple.
+    chosen: Any = None
 
     @property
     def score(self) -> np.ndarray:
@@ -69,10 +76,10 @@ class Prediction(NamedTuple):
 class Task(abc.ABC):
     """A kind of task with the settings of one model."""
 
-    name: ClassVar[str]  # as `pipeline` takes it
-    model: ClassVar[str]  # in task.json
-    signature: ClassVar[str]  # that a pipeline calls
-    inputs: ClassVar[tuple[str, ...]]  # of the signature, which are fields of a record
+    name: ClassVar[str]  # name of the task in `pipeline`
+    model_kind: ClassVar[str]  # value of `model` in task.json
+    signature: ClassVar[str]  # signature that a pipeline calls
+    inputs: ClassVar[tuple[str, ...]]  # inputs of that signature; records have fields of these names
     example: Mapping[str, Any]  # a request with these inputs
     has_exits: ClassVar[bool] = False  # True if texts may leave early
 
@@ -92,7 +99,7 @@ class Task(abc.ABC):
         answer, requests = functools.partial(self.answer, served), {self.signature: self.example}
         if self.has_exits and served.has_exits:
             requests[EARLY_EXIT] = {**self.example, **EXAMPLE_PATIENCE}
-        return {name: sign(answer, example) for name, example in requests.items()}
+        return {name: create_signature(answer, example) for name, example in requests.items()}
 
     def check_model(self, served: ServingModel) -> None:  # noqa: B027  few kinds refuse any
         """Raises InputError for a model that does not fit the task. Called before anything is computed."""
@@ -101,7 +108,7 @@ class Task(abc.ABC):
     def parse_input(self, value: Any, where: str) -> Any:
         """Makes a record of one input of a pipeline. Raises InputError with its place, `where`."""
 
-    def check(self, records: Records) -> None:  # noqa: B027  few kinds refuse any
+    def check_records(self, records: Records) -> None:  # noqa: B027  few kinds refuse any
         """Raises InputError for records that cannot be answered together."""
 
     def to_model_inputs(self, records: Records) -> tuple[str, dict[str, Any]]:
@@ -179,17 +186,17 @@ class FinetuningTask(Task):
     def predictions(self, examples: Examples, outputs: Arrays) -> list[Any]:
         """Predictions, one for each record, from the outputs of `collect_outputs` for all rows, [N, …]."""
 
-    def objective(self) -> LossFn:
+    def loss_fn(self) -> LossFn:
         """The loss function of fine-tuning."""
         losses = self.losses
 
         def terms(outputs: Tensors, batch: Tensors) -> dict[str, LossSum]:
-            return {name: part.term(outputs, batch, part.weights(batch)) for name, part in losses.items()}
+            return {name: part.loss_sum(outputs, batch, part.weights(batch)) for name, part in losses.items()}
 
-        def weights(batch: Tensors) -> dict[str, tf.Tensor]:
+        def weight_sums(batch: Tensors) -> dict[str, tf.Tensor]:
             return {name: tf.reduce_sum(part.weights(batch)) for name, part in losses.items()}
 
-        return LossFn(tuple(losses), terms, weights)
+        return LossFn(tuple(losses), terms, weight_sums)
 
     @abc.abstractmethod
     def metrics(self, records: Records, predictions: Sequence[Any]) -> dict[str, float]:

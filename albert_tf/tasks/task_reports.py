@@ -33,14 +33,14 @@ ShownInputs = Mapping[str, Sequence[Any] | np.ndarray]
 
 
 def label_report(
-    labels: Sequence[str], right: np.ndarray, predicted: np.ndarray, scores: np.ndarray, inputs: ShownInputs
+    labels: Sequence[str], y_true: np.ndarray, y_pred: np.ndarray, scores: np.ndarray, inputs: ShownInputs
 ) -> Report:
     """The report of a classification with one label for each example.
 
     Args:
       labels: names of the K labels.
-      right: numbers of the right labels, int [N].
-      predicted: numbers of the predicted labels, int [N].
+      y_true: numbers of the right labels, int [N].
+      y_pred: numbers of the predicted labels, int [N].
       scores: probabilities of the labels, [N, K].
       inputs: columns of the table of errors.
     Returns:
@@ -49,24 +49,24 @@ def label_report(
     """
     from sklearn.metrics import roc_auc_score
 
-    rows = np.arange(len(right))
-    metrics, is_label = {}, right[:, np.newaxis] == np.arange(len(labels))
-    if len(labels) == 2 and len(set(right.tolist())) == 2:
-        metrics["auc"] = float(roc_auc_score(right, scores[:, 1]))
-    metrics["ece"], reliability = calibration(scores.max(axis=1), scores.argmax(axis=1) == right)
-    present = sorted({*right.tolist(), *predicted.tolist()})
+    rows = np.arange(len(y_true))
+    metrics, is_label = {}, y_true[:, np.newaxis] == np.arange(len(labels))
+    if len(labels) == 2 and len(set(y_true.tolist())) == 2:
+        metrics["auc"] = float(roc_auc_score(y_true, scores[:, 1]))
+    metrics["ece"], reliability = calibration(scores.max(axis=1), scores.argmax(axis=1) == y_true)
+    present = sorted({*y_true.tolist(), *y_pred.tolist()})
     names = [labels[number] for number in present]
-    right_scores = scores[rows, right]
-    errors = sorted(np.flatnonzero(right != predicted), key=right_scores.__getitem__)
+    right_scores = scores[rows, y_true]
+    errors = sorted(np.flatnonzero(y_true != y_pred), key=right_scores.__getitem__)
     answers = {
-        "label": [labels[number] for number in right],
-        "prediction": [labels[number] for number in predicted],
-        "probability": scores[rows, predicted],
+        "label": [labels[number] for number in y_true],
+        "prediction": [labels[number] for number in y_pred],
+        "probability": scores[rows, y_pred],
         "probability_of_label": right_scores,
     }
     tables = [
-        label_table(names, right, predicted, present),
-        confusion_table(right, predicted, present, names),
+        label_table(names, y_true, y_pred, present),
+        confusion_table(y_true, y_pred, present, names),
         reliability,
         precision_recall(labels, is_label, scores),
         worst_errors(errors, {**inputs, **answers}),
@@ -75,14 +75,14 @@ def label_report(
 
 
 def multi_label_report(
-    labels: Sequence[str], right: np.ndarray, predicted: np.ndarray, scores: np.ndarray, inputs: ShownInputs
+    labels: Sequence[str], y_true: np.ndarray, y_pred: np.ndarray, scores: np.ndarray, inputs: ShownInputs
 ) -> Report:
     """The report of a classification with any number of labels for each example.
 
     Args:
       labels: names of the K labels.
-      right: True for the right labels, bool [N, K].
-      predicted: True for the predicted labels, bool [N, K].
+      y_true: True for the right labels, bool [N, K].
+      y_pred: True for the predicted labels, bool [N, K].
       scores: probabilities of the labels, [N, K].
       inputs: columns of the table of errors.
     Returns:
@@ -91,38 +91,38 @@ def multi_label_report(
     """
     from sklearn.metrics import multilabel_confusion_matrix
 
-    error, reliability = calibration(scores.ravel(), right.ravel())
-    present = np.flatnonzero(right.any(axis=0) | predicted.any(axis=0)).tolist()
+    error, reliability = calibration(scores.ravel(), y_true.ravel())
+    present = np.flatnonzero(y_true.any(axis=0) | y_pred.any(axis=0)).tolist()
     names = [labels[number] for number in present]
     # A column more, since scikit-learn reads a single column as the labels 0 and 1.
-    both = [np.pad(is_label, [(0, 0), (0, 1)]) for is_label in (right, predicted)]
+    both = [np.pad(is_label, [(0, 0), (0, 1)]) for is_label in (y_true, y_pred)]
     counts = multilabel_confusion_matrix(*both, labels=present).reshape([-1, 4]) if present else []
     decisions = [(name, *map(int, row)) for name, row in zip(names, counts, strict=True)]
-    likely = np.clip(np.where(right, scores, 1 - scores), 1e-12, 1)
+    likely = np.clip(np.where(y_true, scores, 1 - scores), 1e-12, 1)
     losses = -np.log(likely).mean(axis=1)  # [N]
-    errors = sorted(np.flatnonzero((right != predicted).any(axis=1)), key=lambda row: -losses[row])
+    errors = sorted(np.flatnonzero((y_true != y_pred).any(axis=1)), key=lambda row: -losses[row])
     answers = {
         name: ["; ".join(np.array(labels, object)[row]) for row in rows]
-        for name, rows in (("labels", right), ("prediction", predicted))
+        for name, rows in (("labels", y_true), ("prediction", y_pred))
     }
     columns = ("label", "true negatives", "false positives", "false negatives", "true positives")
     tables = [
         label_table(names, both[0], both[1], present),
         ReportTable("confusion", "Decisions", columns, decisions),
         reliability,
-        precision_recall(labels, right, scores),
+        precision_recall(labels, y_true, scores),
         worst_errors(errors, {**inputs, **answers, "loss": losses}),
     ]
     return Report({"ece": error}, tables)
 
 
-def label_table(names: Sequence[str], right: Any, predicted: Any, numbers: Sequence[int]) -> ReportTable:
+def label_table(names: Sequence[str], y_true: Any, y_pred: Any, numbers: Sequence[int]) -> ReportTable:
     """Precision, recall, F1 and support of labels, and their averages; precision is 0 without predictions."""
     from sklearn.metrics import classification_report
 
     if not names:  # there is no label, neither right nor predicted
         return _create_label_table("Labels", [])
-    report = classification_report(right, predicted, labels=numbers, output_dict=True, zero_division=0)
+    report = classification_report(y_true, y_pred, labels=numbers, output_dict=True, zero_division=0)
     report.pop("accuracy", None)  # this row is a single number; labels have their numbers as names here
     averages = [*report][len(names) :]
     scores = [[entry[name] for name in REPORTED] for entry in report.values()]
@@ -137,13 +137,13 @@ def _create_label_table(title: str, scores_by_name: Iterable[tuple[str, Sequence
     )
 
 
-def confusion_table(right: Any, predicted: Any, labels: Sequence[Any], names: Sequence[str]) -> ReportTable:
+def confusion_table(y_true: Any, y_pred: Any, labels: Sequence[Any], names: Sequence[str]) -> ReportTable:
     """The confusion matrix: a row for each right label, a column for each predicted label."""
     from sklearn.metrics import confusion_matrix
 
     with warnings.catch_warnings():  # scikit-learn warns of a single label
         warnings.simplefilter("ignore", UserWarning)
-        counts = confusion_matrix(right, predicted, labels=labels).tolist()
+        counts = confusion_matrix(y_true, y_pred, labels=labels).tolist()
     rows = [(name, *row) for name, row in zip(names, counts, strict=True)]
     return ReportTable("confusion", "Confusion matrix", ("true label", *names), rows, GRID)
 
@@ -165,7 +165,7 @@ ANSWER_WORDS = (1, 2, 3, 5, 10)
 
 def answer_report(
     records: Sequence[QuestionRecord],
-    predicted: Sequence[str],
+    y_pred: Sequence[str],
     probabilities: Sequence[float],
     null_odds: Sequence[float] | None,
 ) -> Report:
@@ -173,7 +173,7 @@ def answer_report(
 
     Args:
       records: the questions, with their annotated answers.
-      predicted: predicted answers; an empty one means "no answer".
+      y_pred: predicted answers; an empty one means "no answer".
       probabilities: probabilities of the best spans among the n best.
       null_odds: for SQuAD 2.0, above 0 if there is likely no answer; None for SQuAD 1.1.
     Returns:
@@ -184,9 +184,9 @@ def answer_report(
     from sklearn.metrics import roc_auc_score
 
     texts = [[answer.text for answer in record.answers] for record in records]
-    pairs = zip(texts, predicted, strict=True)
+    pairs = zip(texts, y_pred, strict=True)
     scores = np.array([answers_score(*pair, null_odds is not None) for pair in pairs])  # [Q, 2]
-    is_answered, confidence = np.array([bool(text) for text in predicted]), np.array(probabilities)
+    is_answered, confidence = np.array([bool(text) for text in y_pred]), np.array(probabilities)
     error, reliability = calibration(confidence[is_answered], scores[is_answered, 0] == 1)
     metrics, curves = {"ece": error}, []
     has_answer = np.array([bool(answers) for answers in texts])
@@ -199,7 +199,7 @@ def answer_report(
     columns: ShownInputs = {
         **{name: [getattr(record, name) for record in records] for name in ("where", "question", "context")},
         "answers": ["; ".join(dict.fromkeys(answers)) for answers in texts],
-        "prediction": predicted,
+        "prediction": y_pred,
         "f1": 100 * scores[:, 1],
         "probability": confidence,
     }
@@ -238,7 +238,7 @@ def _class_table(
     return ReportTable(name, title, (name, "exact", "f1", "questions"), rows, is_brief=True)
 
 
-def regression_metrics(right: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:
+def regression_metrics(y_true: Sequence[float], y_pred: Sequence[float]) -> dict[str, float]:
     """`rmse`, the root of the mean squared error, `mae`, the mean absolute error, and `r2`.
 
     `r2`, the share of explained variance, needs more than one number.
@@ -246,32 +246,32 @@ def regression_metrics(right: Sequence[float], predicted: Sequence[float]) -> di
     from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
     metrics = {
-        "rmse": float(np.sqrt(mean_squared_error(right, predicted))),
-        "mae": float(mean_absolute_error(right, predicted)),
+        "rmse": float(np.sqrt(mean_squared_error(y_true, y_pred))),
+        "mae": float(mean_absolute_error(y_true, y_pred)),
     }
-    return {**metrics, "r2": float(r2_score(right, predicted))} if len(right) > 1 else metrics
+    return {**metrics, "r2": float(r2_score(y_true, y_pred))} if len(y_true) > 1 else metrics
 
 
-def number_report(right: Sequence[float], predicted: Sequence[float], inputs: ShownInputs) -> Report:
+def number_report(y_true: Sequence[float], y_pred: Sequence[float], inputs: ShownInputs) -> Report:
     """The report of a regression.
 
     Args:
-      right: the labels, N numbers.
-      predicted: the predictions, N numbers.
+      y_true: the labels, N numbers.
+      y_pred: the predictions, N numbers.
       inputs: columns of the table of errors.
     Returns:
       See `regression_metrics`; tables of right and predicted numbers, and of errors, the largest first.
     """
-    errors = np.subtract(predicted, right)
+    errors = np.subtract(y_pred, y_true)
     order = np.argsort(-np.abs(errors), kind="stable")
-    columns: ShownInputs = {**inputs, "label": right, "prediction": predicted, "error": errors.tolist()}
-    points = list(zip(inputs["where"], right, predicted, strict=True))
+    columns: ShownInputs = {**inputs, "label": y_true, "prediction": y_pred, "error": errors.tolist()}
+    points = list(zip(inputs["where"], y_true, y_pred, strict=True))
     names = "where", "true", "predicted"
     tables = [
         ReportTable("predictions", "True and predicted numbers", names, points, POINTS),
         worst_errors(order[errors[order] != 0], columns),
     ]
-    return Report(regression_metrics(right, predicted), tables)
+    return Report(regression_metrics(y_true, y_pred), tables)
 
 
 MAX_KINDS = 30  # tags in a picture; of more it shows the most frequent ones
@@ -279,8 +279,8 @@ MAX_KINDS = 30  # tags in a picture; of more it shows the most frequent ones
 
 def tag_report(
     words: Tags,
-    right: Tags,
-    predicted: Tags,
+    y_true: Tags,
+    y_pred: Tags,
     scores: Sequence[np.ndarray],
     inputs: ShownInputs,
     scheme: TagScheme,
@@ -289,8 +289,8 @@ def tag_report(
 
     Args:
       words: the words of each sentence.
-      right: the right tags of each sentence.
-      predicted: the predicted tags of each sentence.
+      y_true: the right tags of each sentence.
+      y_pred: the predicted tags of each sentence.
       scores: probabilities of the predicted tags.
       inputs: columns of the table of errors.
       scheme: scheme of the model's tags.
@@ -298,11 +298,11 @@ def tag_report(
       `ece` of words; tables of metrics by entity label, the confusion matrix of tags, calibration, and the
       sentences with missed or wrong entities, the largest number of errors first.
     """
-    right_tags, predicted_tags = ([tag for tags in rows for tag in tags] for rows in (right, predicted))
+    right_tags, predicted_tags = ([tag for tags in rows for tag in tags] for rows in (y_true, y_pred))
     is_right = [tag == other for tag, other in zip(right_tags, predicted_tags, strict=True)]
     error, reliability = calibration(np.concatenate(scores) if scores else [], is_right)
     common = [tag for tag, _ in collections.Counter(right_tags + predicted_tags).most_common(MAX_KINDS)]
-    entities = [[set(entity_spans(tags, scheme)) for tags in sentences] for sentences in (right, predicted)]
+    entities = [[set(entity_spans(tags, scheme)) for tags in sentences] for sentences in (y_true, y_pred)]
     missed = [expected - answered for expected, answered in zip(*entities, strict=True)]
     wrong = [answered - expected for expected, answered in zip(*entities, strict=True)]
     counts = [len(some) + len(others) for some, others in zip(missed, wrong, strict=True)]
@@ -314,7 +314,7 @@ def tag_report(
         "wrong": [_format_entities(*pair) for pair in zip(words, wrong, strict=True)],
     }
     tables = [
-        _entity_table(right, predicted, scheme),
+        _entity_table(y_true, y_pred, scheme),
         confusion_table(right_tags, predicted_tags, common, common),
         reliability,
         worst_errors(order, columns),
@@ -335,9 +335,9 @@ def describe_tags(tags: Iterable[str], scheme: TagScheme) -> list[str]:
     return [f"entities: {scheme.name}{singles}"]
 
 
-def _entity_table(right: Tags, predicted: Tags, scheme: TagScheme) -> ReportTable:
+def _entity_table(y_true: Tags, y_pred: Tags, scheme: TagScheme) -> ReportTable:
     """Precision, recall, F1 and support of each label of entities, and averages; see `entity_counts`."""
-    by_label = entity_counts(right, predicted, scheme)
+    by_label = entity_counts(y_true, y_pred, scheme)
     counts = np.array([*by_label.values()]).reshape(-1, 3)
     if not len(counts):
         return _create_label_table("Entities", [])

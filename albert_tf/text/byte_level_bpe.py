@@ -20,9 +20,9 @@ from albert_tf.text.text_tokenizer import (
     Vocabulary,
     trace_once,
 )
-from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, split_vocabulary_lines
+from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, VOCABULARY_FILES, split_vocabulary_lines
 
-BPE_VOCABULARY_FILE, BPE_MERGES_FILE = "vocab.json", "merges.txt"
+BPE_VOCABULARY_FILE, BPE_MERGES_FILE = VOCABULARY_FILES[BYTE_LEVEL_BPE]
 BPE_SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 
 _CODE_POINTS = 0x110000

@@ -82,10 +82,11 @@ _checked_files: set[tuple[str, int, int]] = set()  # paths, sizes and times of c
 
 
 def check_text_files(files: Iterable[str]) -> None:
-    """Checks that files are text, by reading each to its end; names in `.gz` are decompressed.
+    """Checks that files are text, by reading each to its end.
 
-    TensorFlow's reader silently stops where a `.gz` is cut off, and passes on bytes that are not UTF-8. A
-    file that has not changed since its last check is not read again.
+    Files whose names end in `.gz` are decompressed. TensorFlow's reader silently stops where a `.gz` is cut
+    off, and passes on bytes that are not UTF-8. A file that has not changed since its last check is not read
+    again.
 
     Raises:
       InputError: a file is not UTF-8, is named as JSON lines, or is a damaged `.gz`.

@@ -48,9 +48,9 @@ def pack_spans(
         inside = (columns >= begin) & (columns < end)
         source = tf.where(inside, start[:, tf.newaxis] + columns - begin, source)
     word_ids = tf.gather(tokens, source)
-    frame = [(0, input_format.start), (ends[-1], input_format.end)]
-    frame += [(end, input_format.between) for end in ends[:-1]]
-    for begin, special_ids in frame:
+    insertions = [(0, input_format.start), (ends[-1], input_format.end)]
+    insertions += [(end, input_format.between) for end in ends[:-1]]
+    for begin, special_ids in insertions:
         for place, special in enumerate(special_ids):
             word_ids = tf.where(columns == begin + place, special, word_ids)
     mask, type_ids = mask_and_type_ids(lengths, seq_length, input_format)

@@ -23,7 +23,7 @@ from albert_tf.text.text_tokenizer import (
     Vocabulary,
     trace_once,
 )
-from albert_tf.text.tokenizer_config import SENTENCEPIECE
+from albert_tf.text.tokenizer_config import SENTENCEPIECE, VOCABULARY_FILES
 
 
 def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = True) -> tf.Tensor:
@@ -48,8 +48,7 @@ def normalize(text: tf.Tensor, lowercase: bool = True, strip_accents: bool = Tru
     return text
 
 
-SENTENCEPIECE_FILE = "spiece.model"  # the name of a SentencePiece model in a run directory
-
+(SENTENCEPIECE_FILE,) = VOCABULARY_FILES[SENTENCEPIECE]
 SENTENCEPIECE_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
 # In longer texts the rounding of large float32 sums decides more than ties.
@@ -144,12 +143,12 @@ class SentencePieceTokenizer(TextTokenizer):
         return self._sentencepiece.tokenize(self._squeeze_runs(self._normalize(text))[0])
 
     @trace_once
-    def tokenize_shortened(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.RaggedTensor:
+    def tokenize_shortened(self, text: tf.Tensor, num_tokens: int, long: str = TRUNCATE) -> tf.RaggedTensor:
         """See `TextTokenizer`."""
-        if keep not in (TRUNCATE, TAIL) or self._max_bytes(num_tokens) > LEAST_BYTES:
-            return super().tokenize_shortened(text, num_tokens, keep)
+        if long not in (TRUNCATE, TAIL) or self._max_bytes(num_tokens) > LEAST_BYTES:
+            return super().tokenize_shortened(text, num_tokens, long)
         # Too short for `_squeeze_runs`, whose graph would take a fifth of the time to the first answer.
-        return self._sentencepiece.tokenize(self._normalize(self.shorten_text(text, num_tokens, keep)))
+        return self._sentencepiece.tokenize(self._normalize(self.shorten_text(text, num_tokens, long)))
 
     @trace_once
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:

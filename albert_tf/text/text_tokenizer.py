@@ -37,11 +37,10 @@ def as_list(values: Any) -> list[Any]:
         return [decode_texts(value) for value in values.as_numpy_iterator()]
     if isinstance(values, set | frozenset):
         raise InputError(f"{shorten(values)} is a set, which has no order: give a list")
-    if not isinstance(values, np.ndarray):
-        return (
-            list(values) if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [values]
-        )
-    return [decode_texts(value) for value in np.atleast_1d(values).tolist()]
+    if isinstance(values, np.ndarray):
+        return [decode_texts(value) for value in np.atleast_1d(values).tolist()]
+    is_sequence = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    return list(values) if is_sequence else [values]
 
 
 def decode_texts(value: Any) -> Any:
@@ -310,34 +309,34 @@ class TextTokenizer(tf.Module):
         return self.tokenize_with_offsets(text)
 
     @trace_once
-    def shorten_text(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.Tensor:
+    def shorten_text(self, text: tf.Tensor, num_tokens: int, long: str = TRUNCATE) -> tf.Tensor:
         """Cuts long texts to the bytes of their first or last tokens, string [B] to string [B].
 
-        So the time of a prediction does not depend on text that the model does not read. A text of up to
-        16 KiB, or of num_tokens times the bytes of the longest tokens, is unchanged. A longer one is cut
-        before a word. Repeated spaces, and characters that normalisation removes, do not count.
+        The time of a prediction then does not depend on text that the model does not read. A text of up to 16
+        KiB, or of num_tokens times the bytes of the longest tokens, is unchanged. A longer one is cut before
+        a word. Repeated spaces, and characters that normalisation removes, do not count.
 
         Args:
           text: the texts, string [B].
           num_tokens: the most tokens of a text that are read.
-          keep: "truncate" for the first tokens, "tail" for the last ones, "head_tail" for both, "windows" for
+          long: "truncate" for the first tokens, "tail" for the last ones, "head_tail" for both, "windows" for
             the whole text.
         Note: a longer text may keep fewer than num_tokens tokens if many of its bytes become one token, as a
         row of characters that the vocabulary lacks does. In a text without spaces, tokens next to the cut may
         differ; they are far beyond num_tokens, unless one character is repeated that often.
         """
-        if keep == WINDOWS:
+        if long == WINDOWS:
             return text
         num_bytes = self._max_bytes(num_tokens)
-        return keep_ends(text, num_bytes, self._squeeze, keep != TAIL, keep in (TAIL, HEAD_TAIL))
+        return keep_ends(text, num_bytes, self._squeeze, long != TAIL, long in (TAIL, HEAD_TAIL))
 
     def _max_bytes(self, num_tokens: int) -> int:
         """The most bytes that `shorten_text` keeps at each end of a text."""
         return max(num_tokens * self.bytes_per_token, LEAST_BYTES)
 
-    def tokenize_shortened(self, text: tf.Tensor, num_tokens: int, keep: str = TRUNCATE) -> tf.RaggedTensor:
-        """The tokens of `shorten_text(text, num_tokens, keep)`: string [B] to int32 [B, (tokens)]."""
-        return self(self.shorten_text(text, num_tokens, keep))
+    def tokenize_shortened(self, text: tf.Tensor, num_tokens: int, long: str = TRUNCATE) -> tf.RaggedTensor:
+        """The tokens of `shorten_text(text, num_tokens, long)`: string [B] to int32 [B, (tokens)]."""
+        return self(self.shorten_text(text, num_tokens, long))
 
     def _squeeze(self, text: tf.Tensor) -> tf.Tensor:
         """Replaces the matches of `squeeze_patterns`, which changes no token."""

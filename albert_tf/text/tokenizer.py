@@ -61,7 +61,7 @@ def load_tokenizer_config(vocabulary: PathLike, **settings: Any) -> TokenizerCon
     WordPiece, `vocab.json` with `merges.txt` is byte-level BPE, any other file is SentencePiece.
 
     Args:
-      vocabulary: path of the vocabulary's file.
+      vocabulary: path of the vocabulary's file; for byte-level BPE, one of its two files or their folder.
       **settings: `lowercase` and `strip_accents`, bools. None or omitted: the value in the tokenizer.json, or
         the default. Byte-level BPE ignores both.
     Raises:

@@ -26,7 +26,7 @@ VOCABULARY_FILES = {
 TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
 
 # The settings of a kind that does not normalise.
-UNCHANGED = {"lowercase": False, "strip_accents": False}
+NO_NORMALIZATION = {"lowercase": False, "strip_accents": False}
 
 # All settings of each kind, with the fixed values of Google's and RoBERTa's tokenizers.
 KIND_DEFAULTS: dict[str, Mapping[str, bool]] = {
@@ -36,7 +36,7 @@ KIND_DEFAULTS: dict[str, Mapping[str, bool]] = {
         "tokenize_chinese_chars": True,  # each ideograph is a word
         "like_transformers": False,  # where its BertTokenizer differs from Google's: see `basic_words`
     },
-    BYTE_LEVEL_BPE: {**UNCHANGED, "add_prefix_space": False},  # before a text that begins without one
+    BYTE_LEVEL_BPE: {**NO_NORMALIZATION, "add_prefix_space": False},  # before a text that begins without one
 }
 
 
@@ -66,7 +66,7 @@ def check_tokenizer_settings(values: Mapping[str, Any], where: str = "") -> dict
     check_names(values, defaults, f"{where}settings of a tokenizer")
     for name, value in values.items():
         check_type(f"{where}{name}", "bool", value)
-    return {**defaults, **values, **(UNCHANGED if kind == BYTE_LEVEL_BPE else {})}
+    return {**defaults, **values, **(NO_NORMALIZATION if kind == BYTE_LEVEL_BPE else {})}
 
 
 def write_tokenizer_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
@@ -75,19 +75,21 @@ def write_tokenizer_settings(vocabulary: PathLike, values: Mapping[str, bool]) -
     write_local_json(tokenizer_settings_path(vocabulary), settings)
 
 
-def resolve_settings(vocabulary: PathLike | None, asked: Mapping[str, Any] | None = None) -> dict[str, bool]:
+def resolve_settings(
+    vocabulary: PathLike | None, requested: Mapping[str, Any] | None = None
+) -> dict[str, bool]:
     """The settings of a vocabulary's tokenizer: the requested ones, else its stored ones, else the defaults.
 
     Args:
       vocabulary: path of the vocabulary; None: there is none, so nothing is stored.
-      asked: the requested settings by name; None stands for a setting that is not requested. Byte-level BPE
-        ignores `lowercase` and `strip_accents`.
+      requested: settings by name; None stands for a setting that is not requested. Byte-level BPE ignores
+        `lowercase` and `strip_accents`.
     Raises:
       InputError: a requested setting contradicts a stored one.
     """
     kind = SENTENCEPIECE if vocabulary is None else read_tokenizer_kind(vocabulary)
-    unused = UNCHANGED if kind == BYTE_LEVEL_BPE else {}
-    requested = {name: x for name, x in (asked or {}).items() if x is not None and name not in unused}
+    unused = NO_NORMALIZATION if kind == BYTE_LEVEL_BPE else {}
+    requested = {name: x for name, x in (requested or {}).items() if x is not None and name not in unused}
     settings = check_tokenizer_settings({TOKENIZER_KIND: kind, **requested})
     if vocabulary is None or (stored := _read_stored_settings(vocabulary)) is None:
         return settings

@@ -22,7 +22,7 @@ from absl import logging
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from albert_tf.errors import InputError, check_choice, check_range
-from albert_tf.io import atomic_file, check_place, new_local_folder, write_local_json
+from albert_tf.io import atomic_file, check_output_path, new_local_folder, write_local_json
 from albert_tf.text import byte_level_bpe, wordpiece
 from albert_tf.text.files import check_text_files, input_files, open_decompressed
 from albert_tf.text.lines import MAX_SENTENCE_BYTES, group_by_size, split_lines, split_long_lines
@@ -31,10 +31,10 @@ from albert_tf.text.text_tokenizer import ALBERT_IDS
 from albert_tf.text.tokenizer import TOKENIZER_CLASSES, Vocabulary
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
+    NO_NORMALIZATION,
     SENTENCEPIECE,
     TOKENIZER_FILE,
     TOKENIZER_KIND,
-    UNCHANGED,
     WORDPIECE,
     tokenizer_settings_path,
 )
@@ -86,8 +86,8 @@ def train_vocabulary(
     check_range("max_sentences", max_sentences, above=100, at_most=_MAX)  # SentencePiece's bounds
     check_choice("kind", kind, _TRAINERS)
     output, is_folder = Path(output), kind == BYTE_LEVEL_BPE
-    settings = UNCHANGED if is_folder else {"lowercase": lowercase, "strip_accents": strip_accents}
-    check_place(output, is_folder=is_folder)
+    settings = NO_NORMALIZATION if is_folder else {"lowercase": lowercase, "strip_accents": strip_accents}
+    check_output_path(output, is_folder=is_folder)
     _check_replaceable(output, kind)
     files = input_files(inputs)
     check_text_files(files)

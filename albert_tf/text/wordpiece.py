@@ -14,9 +14,9 @@ from albert_tf.text.bounded_texts import make_squeeze_patterns
 from albert_tf.text.offsets import normalize_with_offsets
 from albert_tf.text.packing import PUNCTUATION, split_words
 from albert_tf.text.text_tokenizer import TextTokenizer, TokensWithOffsets, Vocabulary, trace_once
-from albert_tf.text.tokenizer_config import WORDPIECE, split_vocabulary_lines
+from albert_tf.text.tokenizer_config import VOCABULARY_FILES, WORDPIECE, split_vocabulary_lines
 
-WORDPIECE_FILE = "vocab.txt"
+(WORDPIECE_FILE,) = VOCABULARY_FILES[WORDPIECE]
 WORDPIECE_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"  # begins a piece that continues a word
 

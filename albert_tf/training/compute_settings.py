@@ -51,7 +51,7 @@ class ComputeConfig:
         return POLICIES[self.precision]
 
     def microbatch_rows(self, batch_size: int) -> int:
-        """Number of rows that all devices together compute at a time: one microbatch."""
+        """Number of rows in a microbatch, over all devices."""
         return batch_size // self.accumulate
 
     def check_batch_size(self, batch_size: int, replicas: int) -> None:

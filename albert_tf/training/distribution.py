@@ -19,7 +19,7 @@ HOST_LOST_ERRORS = (
     tf.errors.DeadlineExceededError,
 )
 
-# make_batches(rows, context): batches of that many rows. The context is None for the only input pipeline.
+# make_batches(rows, context): batches of `rows` rows. context is None if there is only one input pipeline.
 MakeBatches = Callable[[int, tf.distribute.InputContext | None], tf.data.Dataset]
 
 
@@ -62,7 +62,7 @@ def make_strategy(
         the hosts that the environment variable TF_CONFIG names; "tpu"; "auto": tpu if one is named,
         multi_worker if TF_CONFIG names several hosts, mirrored if there are several GPUs, else one.
       tpu: name or gRPC address of a TPU; "local" on the TPU's own host.
-      report: called with a log line before it waits for the other hosts.
+      report: called with a log line before the wait for the other hosts.
     Returns:
       A `tf.distribute.Strategy`.
     Raises:
@@ -110,12 +110,12 @@ class Hosts(NamedTuple):
     """The hosts that a strategy trains on. Each runs this program with its own input pipeline."""
 
     num_hosts: int
-    number: int  # of this host, from 0
+    host_index: int  # of this host, from 0
 
     @property
     def is_chief(self) -> bool:
         """True if this host writes the run directory."""
-        return self.number == 0
+        return self.host_index == 0
 
 
 def get_hosts(strategy: tf.distribute.Strategy) -> Hosts:
@@ -135,8 +135,8 @@ def _num_hosts() -> int:
     """Number of hosts in TF_CONFIG."""
     try:
         hosts = _hosts_of_cluster(tf.distribute.cluster_resolver.TFConfigClusterResolver())
-        if hosts.number >= hosts.num_hosts > 1:
-            raise ValueError(f"no host has the index {hosts.number}")
+        if hosts.host_index >= hosts.num_hosts > 1:
+            raise ValueError(f"no host has the index {hosts.host_index}")
         return hosts.num_hosts
     except (ValueError, AttributeError, TypeError, LookupError) as error:
         raise InputError(
@@ -189,9 +189,9 @@ def can_save_iterator(strategy: tf.distribute.Strategy, data_service: str | None
 
 
 def make_all_gather(strategy: tf.distribute.Strategy) -> Callable[[float], list[float]]:
-    """Creates a function that collects a number from all hosts, as a list with one entry for each replica.
+    """Creates a function that collects a number from all hosts: a list with one entry for each replica.
 
-    Every host has to call the function. With one host it runs nothing on a device.
+    With one host it is a list of one. Every host has to call the function.
     """
     if get_hosts(strategy).num_hosts == 1:
         return lambda number: [number]

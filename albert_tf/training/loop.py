@@ -104,7 +104,7 @@ class _Loop:
     def stops_early(self) -> bool:
         """True on the chief after too many evaluations without a better one."""
         count = self.training.loop.early_stop
-        if self.logger is None or self.best.evaluations_since(self.logger.lines) < count:
+        if self.logger is None or self.best.evaluations_without_gain(self.logger.lines) < count:
             return False
         metric = self.best.metric
         self.logger.log(f"stopped at step {self.step}: {count} evaluations without a better {metric}")

@@ -29,7 +29,7 @@ from albert_tf.training.train_step import Batch, Totals, compilation_log, replic
 
 
 def make_evaluator(
-    model: keras.Model, objective: LossFn, xla: bool | None = None
+    model: keras.Model, loss_fn: LossFn, xla: bool | None = None
 ) -> Callable[[Iterable[Batch]], dict[str, LossSum]]:
     """Creates a function that sums the losses of a model over a finite dataset.
 
@@ -38,7 +38,7 @@ def make_evaluator(
 
     Args:
       model: called with a batch and `training=False`.
-      objective: the losses.
+      loss_fn: the losses.
       xla: True to compile the model with XLA. None: on GPUs only.
     Returns:
       `evaluate(dataset)`, which returns a LossSum of floats for each loss. It raises InputError if the
@@ -50,7 +50,7 @@ def make_evaluator(
 
     @tf.function(autograph=False, jit_compile=is_compiled or None)
     def compute_terms(rows: Batch) -> dict[str, LossSum]:
-        return objective.terms(model(rows, training=False), rows)
+        return loss_fn.terms(model(rows, training=False), rows)
 
     def replica_terms(batch: Batch) -> dict[str, LossSum]:
         replica = tf.distribute.get_replica_context()
@@ -81,22 +81,22 @@ def _add_up(terms: Iterable[dict[str, LossSum]]) -> dict[str, LossSum]:
 
 
 def loss_metrics(
-    terms: Mapping[str, LossSum], factors: Mapping[str, float] | None = None
+    terms: Mapping[str, LossSum], loss_weights: Mapping[str, float] | None = None
 ) -> dict[str, float]:
     """Mean losses and accuracies.
 
     Args:
       terms: summed loss of each term, by name.
-      factors: factor of each term in the total loss, by name. Default: 1.
+      loss_weights: weight of each term in the total loss, by name. Default: 1.
     Returns:
-      `loss`, the sum of the mean losses times their factors, and for each term `<term>_loss` (nats) and
+      `loss`, the weighted sum of the mean losses, and for each term `<term>_loss` (nats) and
       `<term>_accuracy`. Regression has no accuracy. A term whose weights sum to 0 is NaN.
     """
-    metrics, factors = {"loss": 0.0}, factors or {}
+    metrics, loss_weights = {"loss": 0.0}, loss_weights or {}
     for name, term in terms.items():
         loss, correct, weight = map(float, term)
         metrics[f"{name}_loss"] = loss / (weight or np.nan)
-        metrics["loss"] += metrics[f"{name}_loss"] * factors.get(name, 1)
+        metrics["loss"] += metrics[f"{name}_loss"] * loss_weights.get(name, 1)
         if not np.isnan(correct):
             metrics[f"{name}_accuracy"] = correct / (weight or np.nan)
     return metrics
@@ -186,7 +186,7 @@ class MetricsLogger(contextlib.ExitStack):
         before its next checkpoint, and these steps are computed again.
       first_step: number of steps done so far.
       last_step: number of steps of the run.
-      stream: stream of the progress bar, which is shown if the stream is a terminal and the log shows INFO.
+      stream: stream of the progress bar, which is shown on a terminal if the log shows INFO. None: stderr.
       until: last step of the current stage, for the bar and the time left. None: `last_step`.
     """
 
@@ -195,12 +195,12 @@ class MetricsLogger(contextlib.ExitStack):
         run: str | os.PathLike[str],
         first_step: int,
         last_step: int,
-        stream: TextIO = sys.stderr,
+        stream: TextIO | None = None,
         until: int | None = None,
     ):
         super().__init__()
         self._first_step, self._last_step, self._until = first_step, last_step, until or last_step
-        self._started, self._stream = time.monotonic(), stream
+        self._started, self._stream = time.monotonic(), stream or sys.stderr
         metrics_file = filesystem.join(run, METRICS_FILE)
         self.lines: list[Line] = []
         if filesystem.exists(metrics_file):
@@ -216,7 +216,7 @@ class MetricsLogger(contextlib.ExitStack):
             total=self._until,
             initial=first_step,
             unit="step",
-            file=stream,
+            file=self._stream,
             dynamic_ncols=True,
             disable=disable,
         )

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.models.loss_sums import LossFn, LossSum
-from albert_tf.runs.run_directory import LOWEST_LOSS, Best
+from albert_tf.runs.run_directory import LOWEST_LOSS, StepOrder
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 from albert_tf.training.distribution import DistributedBatches, can_save_iterator, device_kind, uses_xla
 from albert_tf.training.metrics_logger import loss_metrics
@@ -50,25 +50,25 @@ class Training:
     Args:
       model: created under the current strategy.
       optimizer: returned by `build_optimizer`.
-      objective: the losses.
+      loss_fn: the losses.
       stages: the run ends with the last one.
       seed: seed of everything random.
       execution: how a step is computed.
       loop: when to log, evaluate and save.
-      metrics: computes metrics from the summed terms of the objective.
+      metrics: computes metrics from the summed terms of `loss_fn`.
       best: metric that decides which step of the last stage is the best.
-      length_flag: flag that sets the length of the run, with its value, for messages. Empty: `--steps`.
+      length_flag: argument that sets the length of the run, with its value, for errors. Empty: `steps`.
     """
 
     model: keras.Model
     optimizer: keras.optimizers.Optimizer
-    objective: LossFn
+    loss_fn: LossFn
     stages: Sequence[TrainingStage]
     seed: int
     execution: ComputeConfig
     loop: LoopSettings
     metrics: Callable[[Mapping[str, LossSum]], dict[str, float]] = loss_metrics
-    best: Best = LOWEST_LOSS
+    best: StepOrder = LOWEST_LOSS
     length_flag: str = ""
 
     @property
@@ -88,7 +88,7 @@ class Training:
         return TrainStep(
             self.model,
             self.optimizer,
-            self.objective,
+            self.loss_fn,
             batches.dataset.element_spec,
             step=step,
             seed=self.seed,

@@ -65,7 +65,7 @@ class InputWait:
 
 
 class TrainStep:
-    """Trains a model by some steps: `train_step(iterator, count)`.
+    """Trains a model for a number of steps: `train_step(iterator, count)`.
 
     In one step each replica computes the losses and gradients of its rows, one microbatch after the other.
     The gradients are summed over the replicas, and the optimizer applies them.
@@ -79,7 +79,7 @@ class TrainStep:
     Args:
       model: called with a batch, `training`, `seed` and `arguments`.
       optimizer: built for the model's variables.
-      objective: the losses.
+      loss_fn: the losses.
       batch_spec: `element_spec` of the dataset.
       step: int64 scalar variable, the steps done so far. Each step adds 1.
       seed: of all dropout of the run.
@@ -96,7 +96,7 @@ class TrainStep:
         self,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
-        objective: LossFn,
+        loss_fn: LossFn,
         batch_spec: Mapping[str, tf.TensorSpec],
         *,
         step: tf.Variable,
@@ -107,12 +107,12 @@ class TrainStep:
         arguments: Mapping[str, Any] | None = None,
         on_batch: Callable[[Batch], None] | None = None,
     ):
-        self.model, self.optimizer, self.objective = model, optimizer, objective
+        self.model, self.optimizer, self.loss_fn = model, optimizer, loss_fn
         self.step, self.seed, self.arguments = step, seed, dict(arguments or {})
         self.replicas_per_batch, self.accumulate, self.on_batch = replicas_per_batch, accumulate, on_batch
         self.strategy, self.input_wait = tf.distribute.get_strategy(), InputWait()
         zero = tf.zeros([])
-        terms = {name: LossSum(zero, zero, zero) for name in objective.names}
+        terms = {name: LossSum(zero, zero, zero) for name in loss_fn.names}
         self._no_steps = Totals(terms, zero, tf.constant(0), zero)
         totals_spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, self._no_steps)
         self._gradients = tf.function(self.gradients, autograph=False, jit_compile=xla or None)
@@ -192,7 +192,7 @@ class TrainStep:
         replica, optimizer = tf.distribute.get_replica_context(), self.optimizer
         seed = tf.random.fold_in(seed, replica.replica_id_in_sync_group)
         rows = replica_rows(batch, replica, self.accumulate, self.replicas_per_batch)
-        weight_sums = replica.all_reduce("SUM", self.objective.weights(rows))
+        weight_sums = replica.all_reduce("SUM", self.loss_fn.weight_sums(rows))
         is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # for float16
         scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
 
@@ -226,12 +226,12 @@ class TrainStep:
         Returns:
           The terms, and the gradient of each variable that has one.
         """
-        variables, objective = self.model.trainable_variables, self.objective
+        variables, loss_fn = self.model.trainable_variables, self.loss_fn
         with tf.GradientTape() as tape:
             outputs = self.model(batch, training=True, seed=seed, **self.arguments)
-            terms = objective.terms(outputs, batch)
+            terms = loss_fn.terms(outputs, batch)
             losses = [
-                tf.math.divide_no_nan(term.loss, weight_sums[name]) * objective.factors.get(name, 1.0)
+                tf.math.divide_no_nan(term.loss, weight_sums[name]) * loss_fn.loss_weights.get(name, 1.0)
                 for name, term in terms.items()
             ]
             loss = tf.add_n(losses) * scale

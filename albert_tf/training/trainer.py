@@ -38,17 +38,17 @@ from albert_tf.training.distribution import (
 from albert_tf.training.loop import train_stage
 from albert_tf.training.stages import Training, TrainingState
 
-LogLine = Callable[[str], None]
+LogFunction = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogLine) -> Iterator[bool]:
+def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogFunction) -> Iterator[bool]:
     """Context manager: the scope of the strategy of a run.
 
     Args:
       run: run directory.
       execution: the strategy, and whether operations are deterministic.
-      report: called with a log line before it waits for other hosts.
+      report: called with a log line before the wait for the other hosts.
     Yields:
       True on the chief, the host that writes files.
     Raises:
@@ -60,7 +60,7 @@ def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogLine)
         tf.config.experimental.enable_op_determinism()  # for the whole process: TensorFlow cannot undo it
     strategy = make_strategy(execution.strategy, execution.tpu, report)
     is_chief = get_hosts(strategy).is_chief
-    if is_chief and not run.is_begun:
+    if is_chief and not run.has_recipe:
         check_new_folder(run.path)
     try:
         with strategy.scope():
@@ -75,7 +75,7 @@ def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogLine)
 
 
 def train(
-    run: RunDirectory, training: Training, contents: RunContents, report: LogLine, note: str = ""
+    run: RunDirectory, training: Training, contents: RunContents, report: LogFunction, note: str = ""
 ) -> None:
     """Trains a model, or resumes its run. Call it in a `training_scope`.
 
@@ -100,7 +100,7 @@ def train(
         for stage in training.stages[1:]:
             stage.batches(training.seed)
         state.start_batches(training.stages[0], 0)
-    if is_chief and not run.is_begun:
+    if is_chief and not run.has_recipe:
         run.create(contents._replace(recipe=recipe))
     with run.lock() if is_chief else contextlib.nullcontext():
         if is_chief:
@@ -141,7 +141,7 @@ def _restore_newest(run: RunDirectory, state: TrainingState, training: Training)
     """
     steps, damaged = run.steps(), list[int]()
     if steps[-1] > training.steps:
-        length = training.length_flag or f"--steps {training.steps}"
+        length = training.length_flag or f"`steps` {training.steps}"
         raise InputError(f"{run} is at step {steps[-1]} already: {length} is less than that")
     for step in reversed(steps):
         try:
@@ -181,8 +181,8 @@ def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: 
 def _start_line(run: RunDirectory, training: Training, step: int, note: str) -> str:
     """The log line that a run starts with."""
     if step == training.steps:
-        flag = training.length_flag.partition(" ")[0] or "--steps"
-        return f"{run} is at its last step, {step}: no update is left: give a larger {flag} to go on"
+        name = training.length_flag.partition(" ")[0].strip("`") or "steps"
+        return f"{run} is at its last step, {step}: no update is left: give a larger --{name} to go on"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
     return (

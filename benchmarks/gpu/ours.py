@@ -43,12 +43,10 @@ def update(case: Case) -> Callable[[], Any]:
     model = albert_tf.AlbertPretrainer(case.config, dtype=POLICY)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
     optimizer.build(model.trainable_variables)
-    objective = pretraining_loss_fn("sop")
+    loss_fn = pretraining_loss_fn("sop")
     data = tf.data.Dataset.from_tensors(pretraining_batch(case, case.config.vocab_size)).repeat()
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    train_step = TrainStep(
-        model, optimizer, objective, data.element_spec, step=step, seed=0, xla=case.compiled
-    )
+    train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, step=step, seed=0, xla=case.compiled)
     batches, one = iter(data), tf.constant(1)
     return lambda: float(train_step(batches, one).terms["mlm"].loss)
 

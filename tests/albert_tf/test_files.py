@@ -15,8 +15,8 @@ from albert_tf.errors import InputError
 from albert_tf.io import (
     atomic_file,
     check_new_local_folder,
+    check_output_path,
     check_path,
-    check_place,
     new_local_folder,
     read_local_json,
     replace_folder,
@@ -66,7 +66,7 @@ def test_a_link_to_a_file_is_followed(tmp_path):
     target, link = tmp_path / "other" / "target", tmp_path / "link"
     link.symlink_to("other/target")
     for content in ("new", "newer"):
-        check_place(link, is_folder=False)
+        check_output_path(link, is_folder=False)
         write_file(link, content)
         assert link.is_symlink() and target.read_text() == content
     assert names(tmp_path / "other") == ["target"]
@@ -85,24 +85,24 @@ def test_a_link_into_a_folder_that_is_missing_is_refused_before_the_work(tmp_pat
     with pytest.raises(
         FileNotFoundError, match=r"link is a link to .*missing/target, whose folder is missing"
     ):
-        check_place(tmp_path / "link", is_folder=False)
+        check_output_path(tmp_path / "link", is_folder=False)
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_what_is_no_file_is_not_replaced(is_folder, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FileExistsError, match="pipe is neither a file nor a folder"):
-        check_place(tmp_path / "pipe", is_folder=is_folder)
+        check_output_path(tmp_path / "pipe", is_folder=is_folder)
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_names_that_leave_no_room_are_refused(is_folder, tmp_path):
     for name in ("x" * 230, "字" * 80, "x" * 300, "y" * 300 + "/x", "/".join(["x" * 200] * 20)):
         with pytest.raises(OSError, match="220 at most") as caught:
-            check_place(tmp_path / name, is_folder=is_folder)
+            check_output_path(tmp_path / name, is_folder=is_folder)
         assert caught.value.errno == errno.ENAMETOOLONG
     longest = tmp_path / ("x" * 220)
-    check_place(longest, is_folder=is_folder)
+    check_output_path(longest, is_folder=is_folder)
     if is_folder:
         with new_local_folder(longest) as folder:
             fill(folder)
@@ -187,7 +187,7 @@ def test_addresses_of_other_filesystems_are_refused(tmp_path, monkeypatch):
     for path in (Path("gs://bucket/run"), Path("s3://bucket")):
         for refuse in (
             check_new_local_folder,
-            lambda path: check_place(path, is_folder=True),
+            lambda path: check_output_path(path, is_folder=True),
             lambda path: new_local_folder(path).__enter__(),
         ):
             with pytest.raises(InputError, match=path.name):
@@ -199,14 +199,14 @@ def test_places_where_nothing_can_be_written(tmp_path):
     file = tmp_path / "file"
     file.touch()
     for is_folder, there in ((False, file), (True, tmp_path)):
-        check_place(tmp_path / "new" / "place", is_folder=is_folder)
-        check_place(there, is_folder=is_folder)
+        check_output_path(tmp_path / "new" / "place", is_folder=is_folder)
+        check_output_path(there, is_folder=is_folder)
         with pytest.raises(NotADirectoryError, match=r"file is not a folder"):
-            check_place(file / "new" / "place", is_folder=is_folder)
+            check_output_path(file / "new" / "place", is_folder=is_folder)
     with pytest.raises(IsADirectoryError):
-        check_place(tmp_path, is_folder=False)
+        check_output_path(tmp_path, is_folder=False)
     with pytest.raises(FileExistsError):
-        check_place(file, is_folder=True)
+        check_output_path(file, is_folder=True)
 
 
 def test_an_error_leaves_nothing_and_what_is_there_is_refused(tmp_path):
@@ -276,7 +276,7 @@ def test_a_name_that_is_not_utf_8_is_told_before_the_work(tmp_path):
     with pytest.raises(InputError, match="UTF-8"):
         check_path(path, "run")
     with pytest.raises(InputError, match="UTF-8"):
-        check_place(path, is_folder=True)
+        check_output_path(path, is_folder=True)
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file whose reading fails")
@@ -294,7 +294,7 @@ def test_a_working_folder_that_is_gone_is_told(is_folder, tmp_path, monkeypatch)
         os, "getcwd", lambda: str((tmp_path / "gone").resolve(strict=True))
     )  # as the system does
     with pytest.raises(FileNotFoundError, match=r"^out: the working folder is gone"):
-        check_place(Path("out"), is_folder=is_folder)
+        check_output_path(Path("out"), is_folder=is_folder)
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
@@ -303,4 +303,4 @@ def test_a_folder_that_is_read_only_is_told_before_the_work(is_folder, tmp_path,
     (tmp_path / "there").write_text("")
     for name in ("new", "new/er") if is_folder else ("new", "there"):
         with pytest.raises(PermissionError, match=f"{tmp_path} is read-only"):
-            check_place(tmp_path / name, is_folder=is_folder)
+            check_output_path(tmp_path / name, is_folder=is_folder)

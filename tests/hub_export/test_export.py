@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf import process
+from albert_tf import signals
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
@@ -71,7 +71,7 @@ def test_export_replaces_whole_folders_and_becomes_a_run_again(small_run, tmp_pa
 
 def test_a_run_without_vocabulary_gives_an_encoder_only(tmp_path):
     albert_tf.save(albert_tf.AlbertEncoder(SMALL), tmp_path / "run")
-    with pytest.raises(ValueError, match=r"has no vocabulary: .*--encoder_only"):
+    with pytest.raises(ValueError, match=r"has no vocabulary: .*`encoder_only`"):
         export(tmp_path / "run", tmp_path / "out")
     with pytest.raises(FileNotFoundError, match=r"nowhere: no such folder"):
         export(tmp_path / "nowhere", tmp_path / "out")
@@ -149,6 +149,14 @@ def test_a_mistake_is_one_line_and_status_2(arguments, message, small_run, tmp_p
     assert not (tmp_path / "out").exists()
 
 
+def test_an_argument_in_an_error_is_named_as_its_flag(small_run, tmp_path, capsys):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(SystemExit, match="2"):
+        main(["--run", str(small_run), "--output", str(tmp_path), "--encoder_only"])
+    assert "holds notes.txt and is not an export: name a new --output\n" in capsys.readouterr().err
+    assert names(tmp_path) == ["notes.txt"]
+
+
 def test_a_fault_that_the_check_finds_leaves_nothing(small_run, tmp_path, monkeypatch, capsys):
     saved = export_module.save_module
     monkeypatch.setattr(
@@ -182,7 +190,7 @@ def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(export_module, "check_module", lambda *_: signal.raise_signal(signal.SIGTERM))
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        process.raise_on_termination(143)
+        signals.raise_on_termination(143)
         with pytest.raises(SystemExit) as stopped:
             main(["--run", str(small_run), "--output", str(tmp_path / "out"), "--encoder_only"])
     finally:

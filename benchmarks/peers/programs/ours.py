@@ -48,10 +48,10 @@ class Network:
         model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy, fused=True)
         optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
         optimizer.build(model.trainable_variables)
-        objective = pretraining_loss_fn("sop", fused=True)
+        loss_fn = pretraining_loss_fn("sop", fused=True)
         data = tf.data.Dataset.from_tensors(dict(batch)).repeat()
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        train_step = TrainStep(model, optimizer, objective, data.element_spec, step=step, seed=0)
+        train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, step=step, seed=0)
         batches, one = iter(data), tf.constant(1)
         return lambda: float(train_step(batches, one).terms["mlm"].loss)
 

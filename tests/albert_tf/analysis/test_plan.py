@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf import PRESETS, AlbertConfig, AlbertPretrainer, cli
 from albert_tf.analysis.run_plan import (
-    Update,
+    StepSettings,
     bytes_reduced,
     bytes_sent,
     estimate_memory,
@@ -43,7 +43,9 @@ MEASURED = [
 
 def update(preset="albert_base_v2", rows=8, length=128, predictions=20, **settings):
     config = PRESETS[preset] if isinstance(preset, str) else preset
-    return Update(config=config, batch_size=rows, seq_length=length, predictions=predictions, **settings)
+    return StepSettings(
+        config=config, batch_size=rows, seq_length=length, predictions=predictions, **settings
+    )
 
 
 @pytest.mark.parametrize(("preset", "rows", "length", "settings", "measured"), MEASURED)
@@ -138,10 +140,10 @@ def test_the_rate_of_this_machine(tmp_path, capsys, monkeypatch):
         asked.append(training)
         batch = next(iter(training.stages[0].batches(0).dataset))
         assert batch["input_word_ids"].shape == (8, 32)
-        assert training.objective.names == ("mlm", "sop")
+        assert training.loss_fn.names == ("mlm", "sop")
         return [0.5]
 
-    monkeypatch.setattr(budget, "measure_update_seconds", seconds)
+    monkeypatch.setattr(budget, "measure_step_seconds", seconds)
     assert budget.measure_examples_per_second(TINY, 8, 32, 5, ComputeConfig(remat=True)) == 16
     assert asked[0].model.remat
     (tmp_path / "tiny.json").write_text(TINY.to_json_string())

@@ -95,7 +95,7 @@ def test_with_a_group_a_layer_and_enough_rank_nothing_changes(bert, tmp_path):
     assert done.parameters == tuple(
         sum(int(np.prod(variable.shape)) for variable in model.variables) for model in (before, after)
     )
-    assert done.fresh == ()
+    assert done.newly_initialized == ()
     run = open_run(tmp_path / "run")
     assert run.task["labels"] == ["no", "yes"]
     assert (tmp_path / "run" / "spiece.model").read_bytes() == (bert / "spiece.model").read_bytes()
@@ -124,7 +124,7 @@ def test_a_group_begins_as_its_layers_say(bert, tmp_path, blocks, of_group):
 def test_the_head_for_masked_tokens_begins_anew(tmp_path):
     albert_tf.save(albert_tf.AlbertPretrainer(BERT), tmp_path / "bert")
     done = compress(tmp_path / "bert", tmp_path / "run", embedding_size=16)
-    assert {name.rpartition("/")[0] for name in done.fresh} == {
+    assert {name.rpartition("/")[0] for name in done.newly_initialized} == {
         "cls/predictions/transform/dense",
         "cls/predictions/transform/LayerNorm",
     }

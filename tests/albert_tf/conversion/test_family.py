@@ -105,7 +105,7 @@ def test_names_of_roberta_classifiers(tmp_path):
     change_weights(
         tmp_path / "hf", lambda w: {**w, "roberta.pooler.dense.weight": w["classifier.dense.weight"].copy()}
     )
-    assert convert("huggingface", "run", tmp_path / "hf", tmp_path / "back").unread == [
+    assert convert("huggingface", "run", tmp_path / "hf", tmp_path / "back").unused == [
         "roberta.pooler.dense.weight"
     ]
 
@@ -134,7 +134,7 @@ def test_what_older_files_repeat(family_folder, tmp_path, family):
 
     change_weights(folder, repeat)
     done = convert("huggingface", "run", folder, tmp_path / "run")
-    assert done.unread == sorted({decoder, *biases, f"{family}.embeddings.position_ids"})
+    assert done.unused == sorted({decoder, *biases, f"{family}.embeddings.position_ids"})
     change_weights(folder, lambda weights: {**weights, decoder: weights[decoder] + 1})
     with pytest.raises(InputError, match=f"{decoder} differs from {words}"):
         convert("huggingface", "run", folder, tmp_path / "run2")
@@ -164,7 +164,7 @@ def test_bert_without_a_pooler(family_folder, tmp_path):
     left_out = ("bert.pooler", "cls.seq_relationship")
     change_weights(folder, lambda weights: {k: v for k, v in weights.items() if not k.startswith(left_out)})
     done = convert("huggingface", "run", folder, tmp_path / "run")
-    assert done.fresh == []
+    assert done.newly_initialized == []
     run = RunDirectory(tmp_path / "run")
     assert run.task == {"model": "pretrainer", "sentence_objective": "none"} and run.config.pooler == "none"
     convert("run", "huggingface", tmp_path / "run", tmp_path / "back")

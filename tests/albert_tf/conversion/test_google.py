@@ -42,12 +42,12 @@ def check_weights(run, folder):
 @pytest.mark.parametrize("case", ["shared", "groups", "inner", "unshared"])
 def test_weights_are_bit_for_bit_and_nothing_but_the_optimizer_is_left_out(golden, tmp_path, case):
     done = convert("google", "run", golden / "tf1" / case, tmp_path / "run")
-    assert done.unread == [
+    assert done.unused == [
         "bert/embeddings/token_type_embeddings/lamb_m",
         "bert/embeddings/word_embeddings/lamb_m",
         "global_step",
     ]
-    assert done.fresh == []
+    assert done.newly_initialized == []
     check_weights(tmp_path / "run", golden / "tf1" / case)
 
 
@@ -87,7 +87,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_other_forms_of_the_same(google_folder, tmp_path, golden, form):
     rewrite(google_folder, FORMS[form])
-    assert convert("google", "run", google_folder, tmp_path / "run").fresh == []
+    assert convert("google", "run", google_folder, tmp_path / "run").newly_initialized == []
     check_weights(tmp_path / "run", golden / "tf1" / "shared")
 
 
@@ -116,9 +116,9 @@ def test_fine_tuned_heads(google_folder, tmp_path, prefix, head, task):
     change = renamed("^(bert|cls)/", rf"{prefix}\1/") if prefix else without("cls/")
     rewrite(google_folder, lambda values: {**change(values), **added})
     done = convert("google", "run", google_folder, tmp_path / "run")
-    assert RunDirectory(tmp_path / "run").task == task and done.fresh == []
+    assert RunDirectory(tmp_path / "run").task == task and done.newly_initialized == []
     np.testing.assert_array_equal(albert_tf.load(tmp_path / "run").variables[-2].numpy(), weights)
-    assert len([name for name in done.unread if "cls/" in name]) == (7 if prefix else 0)
+    assert len([name for name in done.unused if "cls/" in name]) == (7 if prefix else 0)
 
 
 def test_embedding_size_of_the_hidden_size(golden, tmp_path):
@@ -175,8 +175,8 @@ def test_layout_of_another_project(shared, tmp_path, partial):
 def test_partial_takes_the_encoder_and_names_the_rest(google_folder, tmp_path):
     rewrite(google_folder, without("pooler/"))
     conversion = convert("google", "run", google_folder, tmp_path / "run", partial=True)
-    assert conversion.fresh == ["pooler/dense/kernel", "pooler/dense/bias"]
-    assert "cls/predictions/output_bias" in conversion.unread
+    assert conversion.newly_initialized == ["pooler/dense/kernel", "pooler/dense/bias"]
+    assert "cls/predictions/output_bias" in conversion.unused
     assert isinstance(albert_tf.load(tmp_path / "run"), albert_tf.AlbertEncoder)
     rewrite(google_folder, without("bert/"))
     with pytest.raises(InputError, match="none of the encoder's variables is there"):

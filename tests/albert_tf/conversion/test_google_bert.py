@@ -90,7 +90,7 @@ def test_optimizer_and_heads_of_google_bert(bert_tf1, tmp_path):
             keep = {name: slots[name] for name in slots if name.startswith("bert/")}
             tf1.write(folder / "bert_model.ckpt", {**encoder, **head, **keep})
         done = convert("google", "run", folder, tmp_path / kind)
-        assert done.fresh == [] and RunDirectory(tmp_path / kind).task["model"] == kind
+        assert done.newly_initialized == [] and RunDirectory(tmp_path / kind).task["model"] == kind
 
 
 def test_a_config_of_albert_beside_bert(bert_tf1, tmp_path):

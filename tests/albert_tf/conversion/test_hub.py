@@ -85,7 +85,7 @@ def test_tf1_module(golden, tmp_path):
     values = {k: v for k, v in values.items() if k != "global_step" and not k.endswith("lamb_m")}
     tf1.write(module / "variables" / "variables", values)
     (module / "saved_model.pb").write_bytes(b"")
-    with pytest.raises(InputError, match="does not tell its config: name it with --config"):
+    with pytest.raises(InputError, match="does not tell its config: name it with `config`"):
         convert("hub", "run", module, tmp_path / "run")
     convert("hub", "run", module, tmp_path / "named", config=source / "albert_config.json")
     (module / "assets").mkdir()

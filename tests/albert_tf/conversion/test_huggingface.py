@@ -116,7 +116,7 @@ def test_what_older_files_repeat(hf_folder, tmp_path):
 
     rewrite(hf_folder, repeat)
     done = convert("huggingface", "run", hf_folder, tmp_path / "run")
-    assert done.unread == [
+    assert done.unused == [
         "albert.embeddings.position_ids",
         "predictions.decoder.bias",
         "predictions.decoder.weight",

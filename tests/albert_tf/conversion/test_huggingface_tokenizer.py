@@ -389,9 +389,9 @@ def test_ids_are_those_of_transformers_or_the_folder_is_refused(theirs, tmp_path
         if "error" in expected:
             continue
         accepted.append(changed)
-        frame = tokenizer.vocabulary.input_format
+        input_format = tokenizer.vocabulary.input_format
         first, second = tokenizer(list(script.PAIR)).to_list()
-        pair = [*frame.start, *first, *frame.between, *second, *frame.end]
+        pair = [*input_format.start, *first, *input_format.between, *second, *input_format.end]
         ids = tokenizer(texts[expected["family"]]).to_list()
         if ids != expected["ids"] or pair != expected["pair"]:
             wrong = [

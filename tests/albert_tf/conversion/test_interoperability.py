@@ -169,7 +169,7 @@ def test_what_transformers_writes_opens_here(exchange, name, tmp_path):
     source = folder / "theirs" / name
     assert (source / "model.safetensors.index.json").exists() is (name == "pretraining")
     done = convert("huggingface", "run", source, tmp_path / "run")
-    assert done.unread == [] and all(fresh.startswith("pooler/") for fresh in done.fresh)
+    assert done.unused == [] and all(fresh.startswith("pooler/") for fresh in done.newly_initialized)
     model = albert_tf.load(tmp_path / "run")
     theirs, ours = np.load(folder / "theirs" / f"{name}.npz"), outputs(model, inputs)
     assert theirs.keys() and theirs.keys() <= ours.keys(), task_of(model)

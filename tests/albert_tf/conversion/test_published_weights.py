@@ -52,7 +52,7 @@ def folder(pairs, interop_python, tmp_path_factory):
     (folder / "texts.json").write_text(json.dumps(pairs[0][:200]), "utf-8")
     run_script(interop_python, folder)
     done = convert("huggingface", "run", folder / "model", folder / "run")
-    assert (done.unread, done.fresh) == (["bert.embeddings.position_ids"], [])
+    assert (done.unused, done.newly_initialized) == (["bert.embeddings.position_ids"], [])
     return folder
 
 

@@ -24,7 +24,7 @@ def deadly(original: Callable, folder: Path, name: str) -> Callable:
     written = 0
 
     @contextmanager
-    def whole_output_file(path: str, unfinished: str):
+    def atomic_output_file(path: str, unfinished: str):
         nonlocal written
         with original(path, unfinished) as temporary:
             yield temporary
@@ -35,7 +35,7 @@ def deadly(original: Callable, folder: Path, name: str) -> Callable:
                 with (folder / name).open("a") as log:
                     log.write(f"{path}\n")
 
-    return whole_output_file
+    return atomic_output_file
 
 
 async def work(scheduler: str, name: str) -> None:
@@ -46,5 +46,5 @@ async def work(scheduler: str, name: str) -> None:
 
 if __name__ == "__main__":
     scheduler, folder, name = sys.argv[1:]
-    prepare_files.whole_output_file = deadly(prepare_files.whole_output_file, Path(folder), name)
+    prepare_files.atomic_output_file = deadly(prepare_files.atomic_output_file, Path(folder), name)
     asyncio.run(work(scheduler, name))

@@ -16,7 +16,7 @@ from albert_tf.data.documents import (
     hash_bucket,
     in_hash_range,
     iter_documents,
-    shuffle_documents,
+    shuffle_elements,
     split_between,
     text_documents,
     tokenize_documents,
@@ -149,7 +149,7 @@ def test_the_order_comes_from_seed_and_epoch_alone():
 def test_an_element_is_shuffled_by_at_most_the_buffers_length():
     seed = tf.constant([3, 4], tf.int64)
     dataset = tf.data.Dataset.range(1).flat_map(
-        lambda _: shuffle_documents(tf.data.Dataset.range(100), 20, seed)
+        lambda _: shuffle_elements(tf.data.Dataset.range(100), 20, seed)
     )
     found = list(dataset.as_numpy_iterator())
     assert sorted(found) == list(range(100)) != found
@@ -174,7 +174,7 @@ def test_tokenized(tiny_tokenizer):
     block = tokenize_documents(tf.constant(texts), tiny_tokenizer)
     lines = [["the moon.", "a hat!"], [], ["e", "bad \xff"]]
     tokens = [[tiny_tokenizer([line]).to_list()[0] for line in document] for document in lines]
-    assert block.sentences.numpy().tolist() == [2, 0, 2]
+    assert block.num_sentences.numpy().tolist() == [2, 0, 2]
     assert block.sentence_lengths.numpy().tolist() == [len(s) for document in tokens for s in document]
     assert block.tokens.numpy().tolist() == [t for document in tokens for s in document for t in s]
     in_pipeline = tf.data.Dataset.from_tensors(texts).map(lambda x: tokenize_documents(x, tiny_tokenizer))
@@ -265,7 +265,7 @@ def documents_of_text(*lengths):
 
 def as_lists(documents):
     tokens = tf.RaggedTensor.from_row_lengths(documents.tokens, documents.sentence_lengths)
-    return tf.RaggedTensor.from_row_lengths(tokens, documents.sentences).to_list()
+    return tf.RaggedTensor.from_row_lengths(tokens, documents.num_sentences).to_list()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def stored(batches, tiny_vocabulary, tmp_path_factory):
     vocabulary = SentencePieceVocabulary.from_file(tiny_vocabulary)
     with tf.io.TFRecordWriter(path) as file:
         for batch in batches:
-            for record in encode_examples(batch, vocabulary, "sentence_order_labels"):
+            for record in encode_examples(batch, vocabulary):
                 file.write(record)
     return path
 
@@ -90,6 +90,11 @@ def test_what_does_not_fit(stored, tiny_corpus, tiny_vocabulary, tmp_path):
     train_vocabulary(tiny_corpus, tmp_path / "small.model", vocab_size=90)
     with tf.io.TFRecordWriter(str(tmp_path / "other.tfrecord")) as file:
         file.write(tf.train.Example().SerializeToString())
+    with tf.io.TFRecordWriter(str(tmp_path / "empty.tfrecord")) as file:
+        example = tf.train.Example()
+        for name in NAMES:
+            example.features.feature[name].int64_list.value.extend([])
+        file.write(example.SerializeToString())
     (tmp_path / "damaged.tfrecord").write_bytes(Path(stored).read_bytes()[:50])
     for inputs, vocabulary, options, message in (
         (stored, tiny_vocabulary, {"seq_length": 64}, r"examples\.tf_record: .*48.*'seq_length': 64"),
@@ -102,6 +107,7 @@ def test_what_does_not_fit(stored, tiny_corpus, tiny_vocabulary, tmp_path):
         (stored, tmp_path / "small.model", {}, r"examples\.tf_record: .*ids up to 1\d\d; .*90 pieces"),
         (tmp_path / "damaged.tfrecord", tiny_vocabulary, {}, r"damaged\.tfrecord is damaged or cut off"),
         (tmp_path / "other.tfrecord", tiny_vocabulary, {}, r"other\.tfrecord: its records have no input_ids"),
+        (tmp_path / "empty.tfrecord", tiny_vocabulary, {}, r"empty\.tfrecord: .*'seq_length': 0, .*: 48"),
         (
             [tiny_corpus, stored],
             tiny_vocabulary,

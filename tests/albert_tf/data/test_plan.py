@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert_tf.data.prepare_plan import Preparation, begin_output, finish_output
+from albert_tf.data.prepare_plan import PreparationPlan, begin_output, finish_output
 from albert_tf.errors import InputError
 from albert_tf.text.tokenizer import load_tokenizer_config
 
@@ -15,10 +15,10 @@ SHARD = "train-00000-of-00001.tfrecord"
 def plan(tiny_vocabulary, tmp_path):
     """A plan for the folder `out`, some of its settings changed."""
 
-    def make(**changes) -> Preparation:
+    def make(**changes) -> PreparationPlan:
         text = {"files": (("a.txt", 7),), "identities": ({"name": "a.txt", "bytes": 7, "sha256": "0"},)}
         place = {"output": str(tmp_path / "out"), "tokenizer": load_tokenizer_config(tiny_vocabulary)}
-        return Preparation(**text, **place, **{"shards": 1, **changes})
+        return PreparationPlan(**text, **place, **{"shards": 1, **changes})
 
     return make
 

@@ -94,7 +94,7 @@ def test_sentences_of_a_paragraph():
     ends[[3, 19, 29, 49, 79]], words[30] = True, False
     found = add_separators(split_long(block([[10, 70], [32]]), 1000, ends, words), SEPARATOR)
     assert found.sentence_lengths.numpy().tolist() == [11, 10, 30, 30, 33]
-    assert found.sentences.numpy().tolist() == [4, 1]
+    assert found.num_sentences.numpy().tolist() == [4, 1]
 
 
 @settings(max_examples=60, deadline=None)

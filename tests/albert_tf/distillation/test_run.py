@@ -362,8 +362,8 @@ def test_terms_of_pretraining():
     student, teacher = outputs(), outputs()
     targets = SoftTargets(temperature=2.0, soft_weight=5.0, mlm_weight=3.0, cosine_weight=0.5)
     batch = {name: tf.constant(value) for name, value in BATCH.items()}
-    objective = pretraining_distillation_loss(pretraining_loss_fn("none"), lambda _: teacher, targets)
-    found = tf.nest.map_structure(float, objective.terms(student, batch))
+    loss_fn = pretraining_distillation_loss(pretraining_loss_fn("none"), lambda _: teacher, targets)
+    found = tf.nest.map_structure(float, loss_fn.terms(student, batch))
     s, t = (log_softmax(x["mlm_logits"] / 2, axis=-1) for x in (student, teacher))
     soft = 4 * (np.exp(t) * (t - s)).sum(axis=-1)[:2][[0, 0, 1], [0, 1, 0]].sum()
     a, b = (x["sequence_output"][[0, 0, 0, 1], [0, 1, 2, 0]] for x in (student, teacher))
@@ -371,18 +371,18 @@ def test_terms_of_pretraining():
     cosine = (1 - (a * b).sum(axis=-1) / norms).sum()
     np.testing.assert_allclose([found["soft"].loss, found["soft"].weight], [soft, 3], rtol=1e-5)
     np.testing.assert_allclose([found["cosine"].loss, found["cosine"].weight], [cosine, 4], rtol=1e-5)
-    assert {k: float(v) for k, v in objective.weights(batch).items()} == {"mlm": 3, "soft": 3, "cosine": 4}
-    metrics = pretraining_metrics(found, objective.factors)
+    assert {k: float(v) for k, v in loss_fn.weight_sums(batch).items()} == {"mlm": 3, "soft": 3, "cosine": 4}
+    metrics = pretraining_metrics(found, loss_fn.loss_weights)
     total = 3 * found["mlm"].loss / 3 + 5 * soft / 3 + 0.5 * cosine / 4
     np.testing.assert_allclose(metrics["loss"], total, rtol=1e-5)
-    assert set(objective.names) == set(found) == {"mlm", "soft", "cosine"}
+    assert set(loss_fn.names) == set(found) == {"mlm", "soft", "cosine"}
 
 
 def test_without_its_weight_states_are_not_compared():
-    objective = pretraining_distillation_loss(
+    loss_fn = pretraining_distillation_loss(
         pretraining_loss_fn("sop"), lambda _: {}, SoftTargets(cosine_weight=0)
     )
-    assert objective.names == ("mlm", "sop", "soft")
+    assert loss_fn.names == ("mlm", "sop", "soft")
 
 
 @pytest.mark.parametrize(
@@ -399,10 +399,10 @@ def test_terms_of_a_task_leave_out_rows_that_fill_a_batch(kind, config, labels):
     student, teacher = (
         {"logits": OBJECTIVES_RNG.normal(size=[3, width]).astype(np.float32)} for _ in range(2)
     )
-    objective = task_distillation_loss(
+    loss_fn = task_distillation_loss(
         kind(config), lambda _: teacher, SoftLabels(soft_weight=0.25, label_weight=0.75)
     )
-    found = tf.nest.map_structure(float, objective.terms(student, batch))
+    found = tf.nest.map_structure(float, loss_fn.terms(student, batch))
     s, t = (x["logits"][:2].astype(np.float64) for x in (student, teacher))
     if kind is Classification:
         s, t = log_softmax(s / 2, axis=-1), log_softmax(t / 2, axis=-1)
@@ -413,6 +413,6 @@ def test_terms_of_a_task_leave_out_rows_that_fill_a_batch(kind, config, labels):
     else:
         expected = ((s - t) ** 2).sum()
     np.testing.assert_allclose([found["soft"].loss, found["soft"].weight], [expected, 2], rtol=1e-4)
-    own = objective.names[0]
+    own = loss_fn.names[0]
     loss = 0.75 * found[own].loss / 2 + 0.25 * expected / 2
-    np.testing.assert_allclose(loss_metrics(found, objective.factors)["loss"], loss, rtol=1e-4)
+    np.testing.assert_allclose(loss_metrics(found, loss_fn.loss_weights)["loss"], loss, rtol=1e-4)

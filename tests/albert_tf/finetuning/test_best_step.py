@@ -11,7 +11,7 @@ import albert_tf
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.runs.build_model import build_model
-from albert_tf.runs.run_directory import Best, RunDirectory, read_metrics
+from albert_tf.runs.run_directory import RunDirectory, StepOrder, read_metrics
 from hub_export.export import export
 from tests.tiny import TINY
 
@@ -60,7 +60,7 @@ def test_the_best_evaluation_decides_and_the_loss_among_equals(steps, tmp_path):
         write_figures(run, {2: 0.9, 4: 0.1}, other)
         assert RunDirectory(run).default_step() == 8
     write_figures(run, {1: 0.2, 2: 0.1, 3: 0.1}, "eval_error", {1: 0.1, 2: 0.5, 3: 0.4})
-    assert Best("eval_error", is_highest=False).step(read_metrics(run), [1, 2, 3]) == 3
+    assert StepOrder("eval_error", is_highest=False).step(read_metrics(run), [1, 2, 3]) == 3
     task = json.loads((run / "task.json").read_text())
     (run / "task.json").write_text(json.dumps(task | {"best_by": "eval_loss"}))
     write_figures(run, equal, losses={2: 0.5, 4: 0.2, 6: 0.3})

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf import cli
 from albert_tf.finetuning.finetune import finetune
-from albert_tf.tasks.batches import few_lengths, task_batches
+from albert_tf.tasks.batches import compiled_lengths, task_batches
 from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.training import distribution, stages
@@ -24,15 +24,15 @@ RECORDS = [TextRecord("f", 1, "1", text, None, None) for text in SENTENCES]
 def test_batches_have_the_same_examples_and_four_lengths_at_most(piece_tokenizer):
     rows = text_rows(RECORDS, piece_tokenizer, {}, 128)
     plain, padded = (
-        list(task_batches(rows, 100, 3, lengths, repeat=False)) for lengths in (None, few_lengths(100))
+        list(task_batches(rows, 100, 3, lengths, repeat=False)) for lengths in (None, compiled_lengths(100))
     )
     for one, other in zip(plain, padded, strict=True):
         assert one["rows"].numpy().tolist() == other["rows"].numpy().tolist()
         length = one["input_word_ids"].shape[1]
         np.testing.assert_array_equal(one["input_word_ids"], other["input_word_ids"][:, :length])
         assert not other["input_mask"][:, length:].numpy().any()
-    assert {batch["input_mask"].shape[1] for batch in padded} <= set(few_lengths(100))
-    assert len(few_lengths(512)) == 4
+    assert {batch["input_mask"].shape[1] for batch in padded} <= set(compiled_lengths(100))
+    assert len(compiled_lengths(512)) == 4
 
 
 def test_gpus_compile_unless_told_otherwise(monkeypatch):
@@ -61,7 +61,9 @@ def test_a_compiled_run_learns_the_same(asked, caplog):
         assert one.get("loss") == pytest.approx(other.get("loss"), abs=1e-3)
         assert one.get("eval_loss") == pytest.approx(other.get("eval_loss"), abs=1e-3)
     lines = [line for line in caplog.messages if line.startswith("compiling the ")]
-    shapes = {f"the {program} for 8 × {n} " for program in ("update", "prediction") for n in few_lengths(64)}
+    shapes = {
+        f"the {program} for 8 × {n} " for program in ("update", "prediction") for n in compiled_lengths(64)
+    }
     announced = [shape for line in lines for shape in shapes if shape in line]
     assert len(lines) == len(announced) == len(set(announced))
     assert {shape.split()[1] for shape in announced} == {"update", "prediction"}

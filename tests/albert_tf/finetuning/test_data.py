@@ -112,7 +112,7 @@ def test_what_is_held_out_is_by_label_and_its_labels_are_known(tmp_path):
 
 def test_too_little_to_hold_any_out(tmp_path):
     file = own_file(tmp_path, [{"text": "text", "kind": "a"}])
-    with pytest.raises(InputError, match=r"own\.jsonl: too little .* --eval"):
+    with pytest.raises(InputError, match=r"own\.jsonl: too little .* `eval`"):
         own_sets(file)
     rows = [{"context": "c", "question": f"{n}?", "options": ["a", "b"], "label": 0} for n in range(5)]
     with pytest.raises(InputError, match=r"own\.jsonl: too little"):  # one context
@@ -124,7 +124,7 @@ def test_what_is_to_be_evaluated_on(tmp_path, shared):
     assert read_dev_sets(TASK_SPECS["rte"], folder=file.parent) == read_dev_sets(TASK_SPECS["rte"], file=file)
     cases = [("rte", {}), ("tagging", {}), ("tagging", {"folder": tmp_path})]
     for task, changes in [*cases, ("rte", {"folder": tmp_path, "file": file})]:
-        with pytest.raises(InputError, match="--eval"):
+        with pytest.raises(InputError, match="`eval`"):
             read_dev_sets(TASK_SPECS[task], **changes)
 
 
@@ -205,7 +205,7 @@ def test_training_is_weighted_and_evaluations_are_not(weighted, finetuned, own_t
     recipe = RunDirectory(weighted).recipe
     assert (recipe["class_weight"], recipe["label_smoothing"]) == ({"speech": 40.0}, 0.2)
     trained, kinds = load_finetuned(weighted, 6), ["speech", "tale"]
-    records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
+    records = trained.spec.format.read(own_table, True, Columns("text", None, "kind"))
     chances = [
         found.scores[kinds.index(record.label)]
         for record, found in zip(records, trained.predict(records).predictions, strict=True)
@@ -218,11 +218,11 @@ def test_weights_of_tags_are_by_words(tiny_vocabulary, tmp_path):
     """Of which each counts once, however many tokens it has."""
     file = tmp_path / "own.conll"
     file.write_text("boats O\nand O\nMrs. B-X\n\nboats O\nKept B-Y\n" * 4)
-    task = TASK_SPECS["tagging"]
-    sets = read_splits(task, None, file, file, None)
+    spec = TASK_SPECS["tagging"]
+    sets = read_splits(spec, None, file, file, None)
     start = InitFrom(TINY, tiny_vocabulary, {"lowercase": True, "strip_accents": True}, None)
-    data = encode_splits(task, task_entries("tagging", sets.train, 32), sets, start)
-    kind = training_task(data, FINETUNING_RECIPES["tagging"].replace(class_weight="balanced"))
-    assert list(data.kind.labels) == ["O", "B-X", "B-Y"]
-    np.testing.assert_allclose(kind.losses["label"].term.keywords["class_weights"], [5 / 9, 5 / 3, 5 / 3])
-    assert data.kind.losses is LABEL  # of evaluations
+    data = encode_splits(spec, task_entries("tagging", sets.train, 32), sets, start)
+    task = training_task(data, FINETUNING_RECIPES["tagging"].replace(class_weight="balanced"))
+    assert list(data.task.labels) == ["O", "B-X", "B-Y"]
+    np.testing.assert_allclose(task.losses["label"].loss_sum.keywords["class_weights"], [5 / 9, 5 / 3, 5 / 3])
+    assert data.task.losses is LABEL  # of evaluations

@@ -41,7 +41,7 @@ def exits(asked, made_once):
 def layers(exits, own_table):
     """The layer at which each text leaves, and its scores, by patience."""
     trained = load_finetuned(exits)
-    records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
+    records = trained.spec.format.read(own_table, True, Columns("text", None, "kind"))
     found = {n: trained._replace(patience=n).predict(records, 8) for n in range(1, L + 1)}
     return {n: (x.layers, np.stack([p.scores for p in x.predictions])) for n, x in found.items()}
 
@@ -86,7 +86,7 @@ def test_texts_leave_whatever_they_are_batched_with(exits, layers, own_table):
     assert layers[L - 1][0].tolist() == layers[L][0].tolist() == [L] * len(TEXTS)
     assert 2 <= layers[1][0].min() < layers[1][0].max()
     trained = load_finetuned(exits)
-    records = trained.task.format.read(own_table, True, Columns("text", None, "kind"))
+    records = trained.spec.format.read(own_table, True, Columns("text", None, "kind"))
     one = trained._replace(patience=1).predict(records, 1)
     np.testing.assert_array_equal(one.layers, layers[1][0])
     np.testing.assert_allclose(np.stack([p.scores for p in one.predictions]), layers[1][1], atol=1e-5)
@@ -161,7 +161,7 @@ def test_regression_has_a_threshold(asked, tmp_path):
 @pytest.mark.slow
 def test_others_have_one_classifier(exits, tmp_path):
     done = convert("run", "huggingface", exits, tmp_path / "there")
-    assert done.unread == ["exits/output_weights", "exits/output_bias"]
+    assert done.unused == ["exits/output_weights", "exits/output_bias"]
     convert("huggingface", "run", tmp_path / "there", tmp_path / "back")
     found, expected = weights(tmp_path / "back", 0), weights(exits)
     for name, value in found.items():

@@ -32,8 +32,8 @@ def records(texts):
     return [TextRecord("f.csv", n + 2, str(n), text, None, None) for n, text in enumerate(texts)]
 
 
-class Kind:
-    """A kind whose predictions are what `collect_outputs` collects."""
+class Collecting:
+    """A task whose predictions are what `collect_outputs` collects."""
 
     seq_length = 48
 
@@ -65,7 +65,7 @@ def test_every_example_once_and_in_its_place(piece_tokenizer):
         }
 
     for batch_size in (1, 10, 1000):
-        predict = create_predict_fn(Kind(keep), model, batch_size)
+        predict = create_predict_fn(Collecting(keep), model, batch_size)
         seen.clear()
         predict(Examples(SENTENCES, rows))
         assert len(seen) == 1  # traced once for all lengths
@@ -93,7 +93,7 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
         tf.py_function(lambda mask: rows.append(mask.shape[0]), [inputs["input_mask"]], [])
         return outputs
 
-    predict = create_predict_fn(Kind(keep), model, 32)
+    predict = create_predict_fn(Collecting(keep), model, 32)
     for count in (1, 3, 32, 40):
         rows.clear()
         examples = Examples(
@@ -113,7 +113,7 @@ def test_on_a_tpu_all_shapes_are_static(piece_tokenizer, monkeypatch):
         seen.append(inputs["input_mask"].shape.as_list())
         return {"length": tf.reduce_sum(found["input_mask"], axis=1)}
 
-    predict = create_predict_fn(Kind(keep), lambda batch, training: batch, 10)
+    predict = create_predict_fn(Collecting(keep), lambda batch, training: batch, 10)
     lengths = predict(
         Examples(SENTENCES, text_rows(records(SENTENCES), piece_tokenizer, {}, 128))
     ).predictions

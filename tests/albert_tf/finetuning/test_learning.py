@@ -42,15 +42,15 @@ RECIPE = {
 WINDOWS = {"doc_stride": 64, "max_query_length": 32}
 LONGER = {"seq_length": 128}
 
-# Of the kinds that other tests do not train.
+# Of the tasks that other tests do not train.
 LEARNT = ["squad-v2.0", "race", "multi_label", "tagging"]
 
 
 @pytest.mark.parametrize("name", LEARNT)
 def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
-    task, run = TASK_SPECS[name], tmp_path / "run"
+    spec, run = TASK_SPECS[name], tmp_path / "run"
     (tmp_path / "data").mkdir()
-    has_windows = task.kind.has_windows
+    has_windows = spec.task_class.has_windows
     given = sample(name, shared / "data", tmp_path / "data")
     settings = Finetuning(
         output=run,
@@ -63,15 +63,15 @@ def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
         **given,
     )
     finetune(settings, report=print)
-    sets = read_splits(task, settings.data, settings.train, settings.eval, settings.columns)
+    sets = read_splits(spec, settings.data, settings.train, settings.eval, settings.columns)
     labels = collections.Counter(getattr(record, "label", None) for record in sets.train)
     assert None in labels or max(labels.values()) <= COUNT // 2  # no single answer is right
     found = evaluate_finetuned(run, given.get("data"), given.get("eval")).metrics
     assert found["examples"] == COUNT
-    assert found[task.best_metric] >= (95 if has_windows else 0.95)
+    assert found[spec.best_metric] >= (95 if has_windows else 0.95)
     logged = best_metrics(RunDirectory(run))
     assert logged["step"] == found["step"]
-    assert logged[task.best_metric] == pytest.approx(found[task.best_metric], abs=1e-5)
+    assert logged[spec.best_metric] == pytest.approx(found[spec.best_metric], abs=1e-5)
 
     *_, served = export(run, tmp_path / "hub", check=False)
     check(served)

@@ -195,7 +195,7 @@ def test_folders_of_race(saved, tmp_path):
     for name, count in (("dev", 5), ("test", 3)):
         write_passages(tmp_path / "race" / name / "middle", count)
         write_passages(tmp_path / "race" / name / "high", count - 1)
-    records = TASK_SPECS["race"].format.read_sets(tmp_path / "race", ("dev",))["dev"]
+    records = TASK_SPECS["race"].format.read_splits(tmp_path / "race", ("dev",))["dev"]
     run = saved("race", records)
     written = predict(run, tmp_path / "race", tmp_path / "test")
     names = [f"middle/{n}.txt" for n in range(3)] + [f"high/{n}.txt" for n in range(2)]

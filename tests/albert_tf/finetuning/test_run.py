@@ -70,8 +70,8 @@ def test_metrics_have_their_names(finetuned):
 def examples(own_table, piece_tokenizer):
     """The examples, tokenised, with their labels."""
     records = TASK_SPECS["classification"].format.read(own_table, True, COLUMNS)
-    kind = Classification({"labels": ["speech", "tale"]})
-    return kind.encode(records, piece_tokenizer, True).rows
+    task = Classification({"labels": ["speech", "tale"]})
+    return task.encode(records, piece_tokenizer, True).rows
 
 
 @pytest.fixture(scope="module")

@@ -39,16 +39,16 @@ def labelled(shared, tmp_path):
     """Records with labels of any task, by its name."""
 
     def read(name):
-        task = TASK_SPECS[name]
+        spec = TASK_SPECS[name]
         if name in OWN:
             file = tmp_path / OWN[name][0]
             file.write_text(OWN[name][1])
-            return task.format.read(file, True, COLUMNS)
+            return spec.format.read(file, True, COLUMNS)
         if name.startswith("squad"):
             file = "dev-v1.1.json" if name.endswith("1.1") else "dev-v2.0.rebuilt.json"
-            return task.format.read(shared / "data/squad" / file, True, None)[:40]
+            return spec.format.read(shared / "data/squad" / file, True, None)[:40]
         folder = shared / "data/race" if name == "race" else shared / "data/glue" / GLUE[name].name
-        return task.format.read_sets(folder, task.format.dev)[task.format.dev[0]]
+        return spec.format.read_splits(folder, spec.format.dev)[spec.format.dev[0]]
 
     return read
 
@@ -89,24 +89,24 @@ FIGURES = {
 
 @pytest.mark.parametrize("name", [name for name in TASK_SPECS if name != "ax"])
 def test_every_task_has_what_it_needs(name, labelled):
-    task = TASK_SPECS[name]
+    spec = TASK_SPECS[name]
     records = labelled(name)
     entries = task_entries(name, records, 128)
     assert json.loads(json.dumps(entries)) == entries
     assert set(MODELS[entries["model"]].arguments) <= set(entries)
-    assert type(create_task(entries)) is task.kind
+    assert type(create_task(entries)) is spec.task_class
     metrics = set_metrics(
-        task,
+        spec,
         create_task(entries),
-        {task.format.dev[0] if task.format.is_folder else "eval": (records, right(name, records))},
+        {spec.format.dev[0] if spec.format.is_folder else "eval": (records, right(name, records))},
     )
-    assert metrics[task.best_metric] == pytest.approx(100 if name.startswith("squad") else 1)
+    assert metrics[spec.best_metric] == pytest.approx(100 if name.startswith("squad") else 1)
     assert set(metrics) == FIGURES.get(name, set(metrics))
     unmeasured = {"loss", "accuracy_mismatched"}  # here
-    assert {*task.evaluation_metric_names} - unmeasured == {
+    assert {*spec.evaluation_metric_names} - unmeasured == {
         key for key in metrics if "total" not in key and "thresh" not in key
     }
-    assert ("loss" in task.evaluation_metric_names) == (name != "squad-v2.0")
+    assert ("loss" in spec.evaluation_metric_names) == (name != "squad-v2.0")
 
 
 def test_the_table_is_complete():
@@ -125,7 +125,7 @@ def test_a_threshold_of_several_labels_is_the_models(labelled):
 def test_a_task_without_labels(shared):
     ax = TASK_SPECS["ax"].format
     with pytest.raises(InputError, match="no set with labels"):
-        ax.read_sets(shared / "data/glue/AX", ax.dev)
+        ax.read_splits(shared / "data/glue/AX", ax.dev)
 
 
 # The lines that a fine-tuned run begins and ends with.

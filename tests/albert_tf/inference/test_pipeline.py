@@ -77,9 +77,11 @@ def assert_close(one, other, tolerance=1e-5):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "multi_label"])
 def test_a_run_and_its_export_agree_in_any_batch(kind, exported, asked, monkeypatch):
-    from_places, found = TokenIndex.from_places, []
+    from_positions, found = TokenIndex.from_positions, []
     monkeypatch.setattr(
-        TokenIndex, "from_places", staticmethod(lambda *places: found.append(places) or from_places(*places))
+        TokenIndex,
+        "from_positions",
+        staticmethod(lambda *index: found.append(index) or from_positions(*index)),
     )
     of_run, inputs = asked(kind)(INPUTS[kind]), INPUTS[kind]
     assert found  # states of padding are not computed
@@ -98,7 +100,7 @@ def test_compiled_by_xla_it_answers_the_same(made, asked, monkeypatch):
     kind = "question_answering"
     inputs = [*INPUTS[kind][:3], INPUTS[kind][-1]]
     expected = asked(kind)(inputs)
-    monkeypatch.setattr(TokenIndex, "from_places", None)  # no program has the shapes of what is padded
+    monkeypatch.setattr(TokenIndex, "from_positions", None)  # no program has the shapes of what is padded
     assert_close(albert_tf.pipeline(made(kind).run, batch_size=4, xla=True)(inputs), expected)
 
 

@@ -52,9 +52,11 @@ def by_hand(model, tokenizer, text, pair=None):
 
 
 def test_padding_is_skipped_but_in_training_and_where_all_is_padded(fresh, monkeypatch):
-    from_places, found = TokenIndex.from_places, []
+    from_positions, found = TokenIndex.from_positions, []
     monkeypatch.setattr(
-        TokenIndex, "from_places", staticmethod(lambda *places: found.append(places) or from_places(*places))
+        TokenIndex,
+        "from_positions",
+        staticmethod(lambda *index: found.append(index) or from_positions(*index)),
     )
     model = fresh()
     model(TEXTS[:2], training=True)
@@ -82,7 +84,7 @@ def test_compiled_by_xla_it_predicts_the_same(classifier, fresh, monkeypatch):
     expected = classifier.predict(TEXTS, verbose=0)
     model = fresh(xla=True)
     model.set_weights(classifier.get_weights())
-    monkeypatch.setattr(TokenIndex, "from_places", None)
+    monkeypatch.setattr(TokenIndex, "from_positions", None)
     for data in (TEXTS, tf.data.Dataset.from_tensor_slices(TEXTS).batch(3)):
         np.testing.assert_allclose(model.predict(data, batch_size=3, verbose=0), expected, atol=1e-5)
 
@@ -517,6 +519,9 @@ def test_what_does_not_fit(made, classifier, tmp_path):
         albert_tf.TextClassifier.load(tmp_path / "other.keras")
     for inputs in (tf.constant([1, 2, 3]), tf.constant([["a", "b", "c"]]), ["a", 5]):
         with pytest.raises(InputError):
+            classifier(inputs)
+    for inputs in (["a", ("b", "c")], [("a", "b"), "c"]):
+        with pytest.raises(InputError, match=r"^inputs holds both single texts and pairs$"):
             classifier(inputs)
 
 

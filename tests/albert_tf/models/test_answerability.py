@@ -8,7 +8,7 @@ import albert_tf
 from albert_tf.constants import ENCODER_INPUTS
 from albert_tf.conversion.convert import convert
 from albert_tf.models.heads import IMPOSSIBLE
-from albert_tf.models.span_labeler import AnswerableSpan
+from albert_tf.models.span_labeler import AnswerabilityHead
 from albert_tf.runs.run_directory import RunDirectory
 from tests.tiny import TINY
 
@@ -111,7 +111,7 @@ def test_gradients(model, expected):
 
 def test_dropout_is_that_of_the_answer_class():
     config = TINY.replace(classifier_dropout_prob=0.5)
-    head = AnswerableSpan(config, STARTS, ENDS)
+    head = AnswerabilityHead(config, STARTS, ENDS)
     sequence = tf.random.stateless_normal([200, 6, config.hidden_size], [1, 2])
     sequence = tf.broadcast_to(sequence[:1], sequence.shape)  # rows alike but for what is dropped
     allowed, starts = tf.ones([200, 6], tf.bool), tf.zeros([200], tf.int32)

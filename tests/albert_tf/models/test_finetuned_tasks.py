@@ -8,7 +8,7 @@ from albert_tf import AlbertClassifier, AlbertMultipleChoice, AlbertSpanLabeler,
 from albert_tf.errors import InputError
 from albert_tf.models.early_exit import call_with_early_exit
 from albert_tf.models.heads import mean_state
-from albert_tf.models.task_models import head_seeds
+from albert_tf.models.task_models import split_seed
 from tests.albert_tf.models.oracles import inputs_of
 from tests.tiny import TINY
 
@@ -118,7 +118,7 @@ def test_dropout_before_the_logits_in_training_only(kind):
 
 
 def test_the_head_drops_by_a_seed_that_the_encoder_does_not_have():
-    pairs = [head_seeds(True, tf.constant([number, 0])) for number in range(10)]
+    pairs = [split_seed(True, tf.constant([number, 0])) for number in range(10)]
     seeds = [(number, 0) for number in range(10)] + [tuple(x.numpy()) for pair in pairs for x in pair]
     assert len(set(seeds)) == 30
 

@@ -14,7 +14,7 @@ from albert_tf.pretraining.budget import (
     ModelSize,
     TimeBudget,
     fit_to_budget,
-    measure_update_seconds,
+    measure_step_seconds,
     parse_duration,
     size_of_run,
 )
@@ -157,12 +157,12 @@ def never(*arguments):
 @pytest.mark.slow
 def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
     """Four updates of a second each in five seconds; a run that is resumed is not timed again."""
-    monkeypatch.setattr(budget, "measure_update_seconds", lambda training: [1.0])
+    monkeypatch.setattr(budget, "measure_step_seconds", lambda training: [1.0])
     lines, made = [], settings(budget=TimeBudget(seconds=5, sizes=(SMALL,)))
     pretrain(made, lines.append)
     assert "time for 4 updates" in lines[1]
     assert (read_recipe(made.output).steps, checkpoint_steps(made.output)[-1]) == (4, 4)
-    monkeypatch.setattr(budget, "measure_update_seconds", never)
+    monkeypatch.setattr(budget, "measure_step_seconds", never)
     lines.clear()
     pretrain(made, lines.append)
     assert "is at its last step, 4" in lines[0]
@@ -172,7 +172,7 @@ def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
 
 @pytest.mark.slow
 def test_a_start_that_does_not_fit_is_told_before_updates_are_timed(settings, run, monkeypatch):
-    monkeypatch.setattr(budget, "measure_update_seconds", never)
+    monkeypatch.setattr(budget, "measure_step_seconds", never)
     wide = ModelSize(config=CONFIG.replace(hidden_size=64), recipe=RECIPE)
     for origin, named in (("no-such-run", "no-such-run"), (run, "hidden_size")):
         with pytest.raises(InputError, match=named):
@@ -185,9 +185,9 @@ def test_updates_are_timed_in_each_stage(settings, monkeypatch):
         pass
 
     def timed(training):
-        raise Timed(*measure_update_seconds(training))
+        raise Timed(*measure_step_seconds(training))
 
-    monkeypatch.setattr(budget, "measure_update_seconds", timed)
+    monkeypatch.setattr(budget, "measure_step_seconds", timed)
     made = settings(budget=TimeBudget(seconds=20, sizes=(LARGE,)))
     with pytest.raises(Timed) as figures:
         pretrain(made)

@@ -55,7 +55,7 @@ def stored(settings, tiny_vocabulary, tmp_path):
     path, vocabulary = tmp_path / "examples.tfrecord", SentencePieceVocabulary.from_file(tiny_vocabulary)
     with tf.io.TFRecordWriter(str(path)) as file:
         for batch in evaluation_batches(settings()).as_numpy_iterator():
-            for record in encode_examples(batch, vocabulary, "sentence_order_labels"):
+            for record in encode_examples(batch, vocabulary):
                 file.write(record)
     return [str(path)]
 

@@ -74,9 +74,9 @@ def test_the_second_stage_is_made_by_hand(staged, settings):
     positions = model.encoder.embeddings.position_embeddings
     positions.assign(tf.concat([positions[:16], positions[:16], positions[32:]], axis=0))
     feed = corpus_of(made).training_batches(recipe, seed_from_step(made.seed, 3))
-    objective = pretraining_loss_fn("sop", fused=True)
+    loss_fn = pretraining_loss_fn("sop", fused=True)
     spec = feed.dataset.element_spec
-    TrainStep(model, optimizer, objective, spec, step=step, seed=made.seed)(iter(feed.dataset), 3)
+    TrainStep(model, optimizer, loss_fn, spec, step=step, seed=made.seed)(iter(feed.dataset), 3)
     assert int(step) == 6
     expected = weights(staged)
     for variable in model.variables:

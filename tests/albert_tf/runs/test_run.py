@@ -15,13 +15,13 @@ from albert_tf.finetuning.finetune import finetune_runs
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.run_directory import (
-    Best,
     RunContents,
     RunDirectory,
-    best_by,
+    StepOrder,
     best_run,
     provenance_record,
     read_metrics,
+    step_order,
 )
 from hub_export.export import export
 from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
@@ -280,17 +280,17 @@ def test_a_gain_of_rounding_is_none(metric, values, losses, since):
     lines = [{"step": step, "eval_loss": loss} for step, loss in enumerate(losses)]
     for line, value in zip(lines, values, strict=False):
         line[metric] = value
-    assert best_by(metric).evaluations_since(lines) == since
+    assert step_order(metric).evaluations_without_gain(lines) == since
 
 
 def test_only_the_last_stage_tells_the_best_step():
     losses = {2: 1.0, 4: 1.5, 6: 3.0, 8: 2.5, 10: 2.7, 12: 2.6}
     lines = [{"step": step, "eval_loss": loss} for step, loss in losses.items()]
-    best = Best("eval_loss", is_highest=False, after=4)
+    best = StepOrder("eval_loss", is_highest=False, after=4)
     assert best.step(lines, losses) == 8
-    assert best.evaluations_since(lines) == 2
+    assert best.evaluations_without_gain(lines) == 2
     assert best._replace(after=12).step(lines, losses) is None
-    assert best._replace(after=12).evaluations_since(lines) == 0
+    assert best._replace(after=12).evaluations_without_gain(lines) == 0
     assert best._replace(after=0).step(lines, losses) == 2
 
 

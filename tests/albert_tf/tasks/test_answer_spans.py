@@ -90,11 +90,11 @@ def span_candidates(starts, ends, n_best):
 
 def answers(kind, question, settings):
     found = candidates(kind, question, settings)
-    counts = answer_spans.possible_candidates(
+    is_possible = answer_spans.possible_candidates(
         found, question.in_context, question.is_best, settings["max_answer_length"]
     )
     places = question.token_starts, question.token_ends, question.context
-    return answer_spans.best_answers(found, counts, *places, settings["n_best_size"])
+    return answer_spans.best_answers(found, is_possible, *places, settings["n_best_size"])
 
 
 @pytest.mark.parametrize("kind", ["span", "answerability"])
@@ -173,8 +173,8 @@ def words():
 def ask(words, starts, ends, n_best=20, max_answer_length=30):
     context, in_context, token_starts, token_ends = words
     found = span_candidates(np.array([starts], np.float32), np.array([ends], np.float32), n_best)
-    counts = answer_spans.possible_candidates(found, in_context, in_context, max_answer_length)
-    return answer_spans.best_answers(found, counts, token_starts, token_ends, context, n_best)
+    is_possible = answer_spans.possible_candidates(found, in_context, in_context, max_answer_length)
+    return answer_spans.best_answers(found, is_possible, token_starts, token_ends, context, n_best)
 
 
 def test_offsets_are_those_of_the_text_without_space(words):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.columns import table_files
+from albert_tf.tasks.columns import create_table_writer
 from albert_tf.tasks.dataset_files import (
-    answer_files,
-    choice_files,
-    passage_files,
+    create_answer_writer,
+    create_choice_writer,
+    create_passage_writer,
+    create_tagged_writer,
     read_choices,
     read_race,
-    tagged_files,
 )
 from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.formats import SAME_AS_INPUT, OutputFormat, write_predictions
@@ -30,12 +30,12 @@ def of(kind, value, *scores):
 def test_files_of_squad():
     records = [QuestionRecord("", f"q{n}", "?", "é ab", (), False) for n in range(2)]
     answers = FoundAnswer("ab", 3, 5, -1.0, -0.5, 0.75), FoundAnswer("é", 0, 2, -3.0, -0.5, 0.25)
-    files = answer_files("", records, SAME_AS_INPUT)([AnswerPrediction(answers, None)] * 2)
+    files = create_answer_writer("", records, SAME_AS_INPUT)([AnswerPrediction(answers, None)] * 2)
     assert set(files) == {"predictions.json", "nbest.json"}
     assert json.loads(files["predictions.json"]) == {"q0": "ab", "q1": "ab"}
     assert json.loads(files["nbest.json"])["q1"] == [answer._asdict() for answer in answers]
     assert "é" in files["nbest.json"]
-    files = answer_files("", records, SAME_AS_INPUT)(
+    files = create_answer_writer("", records, SAME_AS_INPUT)(
         [AnswerPrediction(answers, odds) for odds in (-1.5, 2.5)]
     )
     assert json.loads(files["null_odds.json"]) == {"q0": -1.5, "q1": 2.5}
@@ -66,8 +66,8 @@ SETS = [of(Prediction, ("x", "y"), 0.9, 0.5), of(Prediction, ())]
 )  # fmt: skip
 def test_rows_of_tables(tmp_path, source, content, output, predictions, expected):
     (tmp_path / source).write_text(content)
-    form = SAME_AS_INPUT if output is None else OutputFormat(str(tmp_path / output), True)
-    assert table_files(tmp_path / source, [], form)(predictions) == {source: expected}
+    output_format = SAME_AS_INPUT if output is None else OutputFormat(str(tmp_path / output), True)
+    assert create_table_writer(tmp_path / source, [], output_format)(predictions) == {source: expected}
 
 
 @pytest.mark.parametrize(
@@ -84,29 +84,29 @@ def test_what_cannot_be_written_is_refused_before_anything_is_predicted(
 ):
     (tmp_path / source).write_text(content)
     with pytest.raises(InputError) as error:
-        table_files(tmp_path / source, [], OutputFormat(str(tmp_path / output), True))
+        create_table_writer(tmp_path / source, [], OutputFormat(str(tmp_path / output), True))
     assert value in str(error.value)
 
 
 def test_columns_of_other_names(tmp_path):
     (tmp_path / "a.csv").write_text("text,score,prediction\na,2,x\n")
-    form = OutputFormat(prediction="guess", score="sure")
-    files = table_files(tmp_path / "a.csv", [], form)([LABEL])
+    output_format = OutputFormat(prediction="guess", score="sure")
+    files = create_table_writer(tmp_path / "a.csv", [], output_format)([LABEL])
     assert files == {"a.csv": "text,score,prediction,guess,sure\na,2,x,y,0.9\n"}
     with pytest.raises(InputError, match="'guess'"):
-        table_files(tmp_path / "a.csv", [], form._replace(score="guess"))
+        create_table_writer(tmp_path / "a.csv", [], output_format._replace(score="guess"))
 
 
 def test_files_that_are_no_tables_have_neither_such_columns_nor_such_names(tmp_path):
     (tmp_path / "a.conll").write_text("EU B-X\n")
-    for form in (OutputFormat("b.tsv.gz", True), OutputFormat(score="sure")):
-        with pytest.raises(InputError, match=form.file or "score_column"):
-            tagged_files(tmp_path / "a.conll", [], form)
-    for form in (OutputFormat(None, True), OutputFormat(prediction="guess")):
+    for output_format in (OutputFormat("b.tsv.gz", True), OutputFormat(score="sure")):
+        with pytest.raises(InputError, match=output_format.file or "score_column"):
+            create_tagged_writer(tmp_path / "a.conll", [], output_format)
+    for output_format in (OutputFormat(None, True), OutputFormat(prediction="guess")):
         with pytest.raises(InputError, match=r"output|prediction_column"):
-            answer_files("", [], form)
+            create_answer_writer("", [], output_format)
     with pytest.raises(InputError, match="output"):
-        passage_files(tmp_path, [], OutputFormat("x.json", True))
+        create_passage_writer(tmp_path, [], OutputFormat("x.json", True))
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_files_that_are_no_tables_have_neither_such_columns_nor_such_names(tmp_p
 def test_words_of_sentences(tmp_path, content, expected):
     (tmp_path / "a.conll").write_text(content)
     predictions = [of(Prediction, ("B-X", "O"), 0.5, 0.25), of(Prediction, ("O",), 1)]
-    assert tagged_files(tmp_path / "a.conll", [], SAME_AS_INPUT)(predictions) == {"a.conll": expected}
+    assert create_tagged_writer(tmp_path / "a.conll", [], SAME_AS_INPUT)(predictions) == {"a.conll": expected}
 
 
 @pytest.mark.parametrize(("label", "predicted"), [("0", 1), ('"A"', "B"), ("null", 1)])
 def test_own_questions(tmp_path, label, predicted):
     line = f'{{"context": "c", "question": "q", "options": ["a", "b"], "label": {label}}}\n'
     (tmp_path / "a.jsonl").write_text(line)
-    files = choice_files(tmp_path / "a.jsonl", [], SAME_AS_INPUT)([of(Prediction, 1, 0.25, 0.75)])
+    files = create_choice_writer(tmp_path / "a.jsonl", [], SAME_AS_INPUT)([of(Prediction, 1, 0.25, 0.75)])
     expected = {**json.loads(line), "prediction": predicted, "score": 0.75}
     assert json.loads(files["a.jsonl"]) == expected
 
@@ -138,7 +138,7 @@ def test_passages_of_race(shared):
     source = shared / "data/race/test"
     records = read_race(source)
     predictions = [of(Prediction, record.label, *np.eye(4)[record.label]) for record in records]
-    files = passage_files(source, records, SAME_AS_INPUT)(predictions)
+    files = create_passage_writer(source, records, SAME_AS_INPUT)(predictions)
     assert len(files) == 200
     for name, text in files.items():
         passage = json.loads(text)
@@ -153,8 +153,10 @@ def test_a_passage_that_has_such_a_field(tmp_path):
     (tmp_path / "high/0.txt").write_text(json.dumps(passage))
     records = read_race(tmp_path)
     with pytest.raises(InputError, match="'score'"):
-        passage_files(tmp_path, records, SAME_AS_INPUT)
-    files = passage_files(tmp_path, records, OutputFormat(score="sure"))([of(Prediction, 1, 0.25, 0.75)])
+        create_passage_writer(tmp_path, records, SAME_AS_INPUT)
+    files = create_passage_writer(tmp_path, records, OutputFormat(score="sure"))(
+        [of(Prediction, 1, 0.25, 0.75)]
+    )
     assert json.loads(files["high/0.txt"]) == {**passage, "prediction": ["B"], "sure": [0.75]}
 
 
@@ -184,10 +186,10 @@ def test_more_options_than_letters_are_numbered(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text("".join(json.dumps({"question": "q", **row}) + "\n" for row in rows))
     predictions = [of(Prediction, 39, *np.eye(40)[39]), of(Prediction, 1, 0.25, 0.75)]
-    (content,) = choice_files(file, read_choices(file), SAME_AS_INPUT)(predictions).values()
+    (content,) = create_choice_writer(file, read_choices(file), SAME_AS_INPUT)(predictions).values()
     assert [json.loads(line)["prediction"] for line in content.splitlines()] == ["39", "1"]
     (tmp_path / "middle").mkdir()
     passage = {"article": "c", "questions": ["q"], "options": [options], "answers": ["B"]}
     (tmp_path / "middle/1.txt").write_text(json.dumps(passage))
-    (content,) = passage_files(tmp_path, read_race(tmp_path), SAME_AS_INPUT)(predictions[:1]).values()
+    (content,) = create_passage_writer(tmp_path, read_race(tmp_path), SAME_AS_INPUT)(predictions[:1]).values()
     assert json.loads(content)["prediction"] == ["39"]

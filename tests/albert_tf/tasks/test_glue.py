@@ -144,11 +144,11 @@ OFFICIAL = {
 def test_submissions_of_the_tasks(glue):
     """Indices, label words and names; of scores for everything."""
     for name in GLUE.keys() - {"mnli", "qqp"}:  # whose test sets are at hand
-        task, labels = TASK_SPECS[name], GLUE[name].labels
-        ((part, records),) = task.format.read_sets(glue / GLUE[name].name, task.format.test).items()
+        spec, labels = TASK_SPECS[name], GLUE[name].labels
+        ((part, records),) = spec.format.read_splits(glue / GLUE[name].name, spec.format.test).items()
         values = [labels[n % len(labels)] if labels else np.float32(n % 6) for n in range(len(records))]
         predictions = [Prediction(value, None) for value in values]
-        ((file, text),) = task.format.files(part, records, SAME_AS_INPUT)(predictions).items()
+        ((file, text),) = spec.format.create_writer(part, records, SAME_AS_INPUT)(predictions).items()
         header, *lines = text.splitlines()
         indices, predicted = zip(*(line.split("\t") for line in lines), strict=True)
         rows, allowed = OFFICIAL[file]
@@ -186,6 +186,6 @@ def test_scores_stay_where_people_gave_some():
 
 
 def test_names():
-    files = TASK_SPECS["mnli"].format.files
+    files = TASK_SPECS["mnli"].format.create_writer
     for source, name in (("MNLI/test_mismatched", "MNLI-mm.tsv"), ("mismatched/test_matched", "MNLI-m.tsv")):
         assert set(files(f"{source}.tsv", [], SAME_AS_INPUT)([])) == {name}

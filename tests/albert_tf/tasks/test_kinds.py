@@ -60,9 +60,9 @@ def test_labels(piece_tokenizer, tiny_model, ids, xla):
     names = ["yes", "no"]
     entries = {**Classification.model_config(records, names), "seq_length": LENGTH}
     assert entries == {"model": "classifier", "num_labels": 2, "labels": names, "seq_length": LENGTH}
-    kind, model = Classification(entries), tiny_model(entries)
-    found = create_predict_fn(kind, model, 3, xla=xla)(
-        kind.encode(records, piece_tokenizer, True)
+    task, model = Classification(entries), tiny_model(entries)
+    found = create_predict_fn(task, model, 3, xla=xla)(
+        task.encode(records, piece_tokenizer, True)
     ).predictions
     for record, prediction in zip(records, found, strict=True):
         first, second = ids(record.text), ids(record.text_pair)
@@ -78,23 +78,23 @@ def test_labels(piece_tokenizer, tiny_model, ids, xla):
 
 def test_scores_and_sets_of_labels():
     logits = np.array([[2.0, -1.0, -0.5], [-3.0, -3.0, -3.0]], np.float32)
-    kind = MultiLabel({"labels": ["a", "b", "c"], "threshold": 0.37})
+    task = MultiLabel({"labels": ["a", "b", "c"], "threshold": 0.37})
     kept = {
         name: value.numpy()
-        for name, value in kind.collect_outputs({"logits": tf.constant(logits)}, {}).items()
+        for name, value in task.collect_outputs({"logits": tf.constant(logits)}, {}).items()
     }
-    first, second = kind.predictions(Examples([], None), kept)
+    first, second = task.predictions(Examples([], None), kept)
     assert (first.value, second.value) == (("a", "c"), ())
-    served = kind.decide(kind.scores(tf.constant(logits)))
+    served = task.decide(task.scores(tf.constant(logits)))
     assert served["is_label"].numpy().tolist() == [[True, False, True], [False] * 3]
     np.testing.assert_allclose(first.scores, 1 / (1 + np.exp(-logits[0])), rtol=1e-6)
     np.testing.assert_array_equal(first.score, first.scores[[0, 2]])
-    kind = Regression({})
+    task = Regression({})
     kept = {
         name: value.numpy()
-        for name, value in kind.collect_outputs({"logits": tf.constant(logits[:, :1])}, {}).items()
+        for name, value in task.collect_outputs({"logits": tf.constant(logits[:, :1])}, {}).items()
     }
-    assert [found.value for found in kind.predictions(Examples([], None), kept)] == [2, -3]
+    assert [found.value for found in task.predictions(Examples([], None), kept)] == [2, -3]
 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -107,9 +107,9 @@ def test_choices(piece_tokenizer, tiny_model, ids, xla):
     ]
     entries = {**MultipleChoice.model_config(records), "seq_length": 64}
     assert entries == {"model": "multiple_choice", "num_choices": 3, "seq_length": 64}
-    kind, model = MultipleChoice(entries), tiny_model(entries)
-    predict = create_predict_fn(kind, model, 5, has_loss=True, xla=xla)
-    found, losses = predict(kind.encode(records, piece_tokenizer, True)), []
+    task, model = MultipleChoice(entries), tiny_model(entries)
+    predict = create_predict_fn(task, model, 5, has_loss=True, xla=xla)
+    found, losses = predict(task.encode(records, piece_tokenizer, True)), []
     for record, prediction in zip(records, found.predictions, strict=True):
         rows = [inputs(ids(record.context), ids(f"Who? {option}"), length=64) for option in record.options]
         losses.append(-np.log(prediction.scores[record.label]))
@@ -140,10 +140,10 @@ def test_tags(piece_tokenizer, tiny_model, ids, xla):
     ]
     entries = {**Tagging.model_config(records), "seq_length": 32}
     assert entries["labels"] == ["O", "B-X"] and entries["model"] == "token_classifier"
-    kind, model = Tagging(entries), tiny_model(entries)
-    examples = kind.encode(records, piece_tokenizer, True)
+    task, model = Tagging(entries), tiny_model(entries)
+    examples = task.encode(records, piece_tokenizer, True)
     assert len(examples.rows) > len(records)
-    found = create_predict_fn(kind, model, 4, xla=xla)(examples).predictions
+    found = create_predict_fn(task, model, 4, xla=xla)(examples).predictions
     for words, prediction in zip(sentences, found, strict=True):
         assert len(prediction.value) == len(words) and np.all(prediction.scores > 0)
         pieces = [ids(word) or [piece_tokenizer.vocabulary.special_ids.unknown] for word in words]

@@ -69,7 +69,7 @@ def test_logits_are_pooled():
     assert pool_windows(logits, rows, 2, largest).numpy().tolist() == [[3, 4], [-1, -2]]
 
 
-def kind(**settings):
+def task(**settings):
     return Classification({"seq_length": 8, "labels": ["a", "b"], **settings})
 
 
@@ -78,14 +78,14 @@ def test_rows_of_windows_weigh_as_much_as_their_text(tiny_tokenizer):
     records = [TextRecord("f", n, str(n), text, None, "ab"[n % 2]) for n, text in enumerate(sentences)]
     tokens = tiny_tokenizer(tf.constant(sentences)).to_list()
     settings = {"long": "windows", "doc_stride": 4}
-    examples = kind(**settings).encode(records, tiny_tokenizer.tokenize, True)
+    examples = task(**settings).encode(records, tiny_tokenizer.tokenize, True)
     rows, parts = examples.rows, [windows_by_hand(row, 6, 4) for row in tokens]
     starts, lengths = rows.starts[:, 0], rows.lengths[:, 0]
     found = [rows.tokens[s : s + n].tolist() for s, n in zip(starts, lengths, strict=True)]
     assert found == [part for row in parts for part in row]
     counts = [len(row) for row in parts]
     assert counts[1] > 3 and counts[::2] == [1, 1]
-    assert examples.places.tolist() == np.repeat([0, 1, 2], counts).tolist()
+    assert examples.record_map.tolist() == np.repeat([0, 1, 2], counts).tolist()
     assert rows.features["labels"].tolist() == np.repeat([0, 1, 0], counts).tolist()
     np.testing.assert_allclose(rows.features["weights"], np.repeat(1 / np.array(counts), counts))
     mask = np.array([[1]] * sum(counts) + [[0]])
@@ -94,7 +94,7 @@ def test_rows_of_windows_weigh_as_much_as_their_text(tiny_tokenizer):
     assert tf.reduce_sum(LABEL["label"].weights(batch)).numpy() == pytest.approx(3)
     # A prediction a text, of the mean of its windows' logits.
     logits = np.random.default_rng(0).normal(size=[sum(counts), 2]).astype(np.float32)
-    predictions = kind(**settings).predictions(examples, {"logits": logits})
+    predictions = task(**settings).predictions(examples, {"logits": logits})
     for said, own in zip(predictions, np.split(logits, np.cumsum(counts)[:-1]), strict=True):
         shares = np.exp(own.mean(axis=0, dtype=np.float64))
         np.testing.assert_allclose(said.scores, shares / shares.sum(), rtol=1e-5)
@@ -104,7 +104,7 @@ def test_short_texts_are_as_truncated_ones(tiny_tokenizer):
     records = [TextRecord("f", n, str(n), text, None, "a") for n, text in enumerate(["the sea", "", "a"])]
     logits = np.random.default_rng(0).normal(size=[3, 2]).astype(np.float32)
     plain, *others = (
-        (kind(long=long), kind(long=long).encode(records, tiny_tokenizer.tokenize, True))
+        (task(long=long), task(long=long).encode(records, tiny_tokenizer.tokenize, True))
         for long in ("truncate", "head_tail", "windows")
     )
     for other, examples in others:
@@ -120,8 +120,8 @@ def test_short_texts_are_as_truncated_ones(tiny_tokenizer):
 def test_pairs_and_rooms_without_a_token_are_refused(tiny_tokenizer):
     pair = TextRecord("f.csv", 2, "0", "the sea", "a cup", "a")
     with pytest.raises(InputError, match=r"f\.csv holds a pair"):
-        kind(long="head_tail").encode([pair], tiny_tokenizer.tokenize, False)
+        task(long="head_tail").encode([pair], tiny_tokenizer.tokenize, False)
     with pytest.raises(InputError, match="seq_length=2"):
-        kind(long="windows", seq_length=2).encode(
+        task(long="windows", seq_length=2).encode(
             [pair._replace(text_pair=None)], tiny_tokenizer.tokenize, False
         )

@@ -50,12 +50,12 @@ def batch_of(kind):
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def case(request):
-    """Kind, batch, outputs, objective."""
+    """Kind, batch, outputs, loss_fn."""
     kind, rng = request.param, np.random.default_rng(4)
     spans = {"start_logits": [B, S], "end_logits": [B, S], "no_answer_logits": [B]}
     shapes = spans if CONFIGS[kind]["model"] == "span_labeler" else {"logits": SHAPES.get(kind, [B, C])}
     outputs = {name: tf.constant(rng.normal(size=shape), tf.float32) for name, shape in shapes.items()}
-    return kind, batch_of(kind), outputs, create_task(CONFIGS[kind]).objective()
+    return kind, batch_of(kind), outputs, create_task(CONFIGS[kind]).loss_fn()
 
 
 def cross_entropy(logits, label):
@@ -101,9 +101,9 @@ def by_hand(kind, outputs, batch):
 
 
 def test_terms_by_hand(case):
-    kind, batch, outputs, objective = case
-    terms, expected = objective.terms(outputs, batch), by_hand(kind, outputs, batch)
-    assert objective.names == tuple(terms) == tuple(expected)
+    kind, batch, outputs, loss_fn = case
+    terms, expected = loss_fn.terms(outputs, batch), by_hand(kind, outputs, batch)
+    assert loss_fn.names == tuple(terms) == tuple(expected)
     for name, term in terms.items():
         np.testing.assert_allclose(term, expected[name], rtol=1e-5, err_msg=name)
         assert term.weight > 0
@@ -131,9 +131,9 @@ def test_weighted_and_smoothed_terms_by_hand(kind, smoothing):
     weights = part.weights(batch)
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        term = part.term({"logits": logits}, batch, weights, **options)
+        term = part.loss_sum({"logits": logits}, batch, weights, **options)
     gradient = tape.gradient(term.loss, logits)
-    plain = part.term({"logits": logits}, batch, weights)
+    plain = part.loss_sum({"logits": logits}, batch, weights)
     assert (float(term.correct), float(term.weight)) == (float(plain.correct), float(plain.weight))
     loss, slopes = 0.0, np.zeros(logits.shape)
     for place in np.argwhere(weights.numpy() > 0):
@@ -153,18 +153,16 @@ def test_weighted_and_smoothed_terms_by_hand(kind, smoothing):
 
 
 def test_terms_and_weights_of_parts_add_up(case):
-    _, batch, outputs, objective = case
-    whole = objective.terms(outputs, batch)
+    _, batch, outputs, loss_fn = case
+    whole = loss_fn.terms(outputs, batch)
     parts = [
-        objective.terms(
-            *({name: value[rows] for name, value in values.items()} for values in (outputs, batch))
-        )
+        loss_fn.terms(*({name: value[rows] for name, value in values.items()} for values in (outputs, batch)))
         for rows in (slice(0, 1), slice(1, 5), slice(5, 6))
     ]
     added = tf.nest.map_structure(lambda *values: sum(values), *parts)
     microbatches = {name: tf.reshape(value, [2, 3, *value.shape[1:]]) for name, value in batch.items()}
-    weights = objective.weights(microbatches)
-    for name in objective.names:
+    weights = loss_fn.weight_sums(microbatches)
+    for name in loss_fn.names:
         np.testing.assert_allclose(added[name], whole[name], rtol=1e-5)
         assert weights[name] == whole[name].weight
 
@@ -177,8 +175,8 @@ def test_recorded_loss_of_run_squad_v2(shared, tmp_path):
     batch = {f"input_{name}": tf.constant(expected[f"input_{name}"], tf.int32) for name in names}
     for name in ("start_positions", "end_positions", "is_impossible"):
         batch[name] = tf.constant(expected[name], tf.int32)
-    objective = create_task(task_of(model)).objective()
-    metrics = loss_metrics(objective.terms(model(batch), batch))
+    loss_fn = create_task(task_of(model)).loss_fn()
+    metrics = loss_metrics(loss_fn.terms(model(batch), batch))
     for name, loss in (
         ("loss", expected["total_loss"]),
         ("span_loss", (expected["start_loss"] + expected["end_loss"]) / 2),
@@ -194,7 +192,7 @@ def test_term_of_all_layers_by_hand(kind):
     (part,) = create_task(CONFIGS[kind]).losses.values()
     logits = rng.normal(size=[B, 3, *SHAPES.get(kind, [B, C])[1:]]).astype(np.float32)
     weights = part.weights(batch)
-    term = exits_loss_sum(part.term, {"exit_logits": tf.constant(logits)}, batch, weights)
+    term = exits_loss_sum(part.loss_sum, {"exit_logits": tf.constant(logits)}, batch, weights)
     losses = np.zeros([3])
     for row in np.flatnonzero(weights.numpy() > 0):
         label = batch["labels"].numpy()[row]
@@ -203,5 +201,5 @@ def test_term_of_all_layers_by_hand(kind):
             is_number = kind == "regression"
             losses[layer] += (values[0] - label) ** 2 if is_number else -np.log(probabilities[label])
     np.testing.assert_allclose(term.loss, (losses[0] + 2 * losses[1] + 3 * losses[2]) / 6, rtol=1e-5)
-    last = part.term({"logits": tf.constant(logits[:, -1])}, batch, weights)
+    last = part.loss_sum({"logits": tf.constant(logits[:, -1])}, batch, weights)
     np.testing.assert_array_equal([term.correct, term.weight], [last.correct, last.weight])

@@ -44,8 +44,8 @@ def test_tags():
     words = tuple(CONTEXT.split())
     tags = tuple(str(len(word) % 3) for word in words)
     config = {"model": "token_classifier", "num_labels": 3, "labels": ["0", "1", "2"], "seq_length": LENGTH}
-    kind = Tagging(config)
-    examples = kind.encode([TaggedRecord("f", 1, words, tags)], TOKENIZER, True)
+    task = Tagging(config)
+    examples = task.encode([TaggedRecord("f", 1, words, tags)], TOKENIZER, True)
     batch = batch_of(examples.rows)
     assert rows_of(batch) == [framed(ids(CONTEXT)[:14]), framed(ids(CONTEXT)[14:])]
     assert "".join(str(label) for label in batch["labels"].ravel() if label >= 0) == "".join(tags)
@@ -57,8 +57,8 @@ def test_questions(tiny_model):
     record = QuestionRecord("f", "q", "when so", CONTEXT, (Answer(answer, CONTEXT.index(answer)),), False)
     config = {"model": "span_labeler", "max_query_length": 4, "doc_stride": 5, "n_best": 3}
     config["seq_length"] = LENGTH
-    kind = QuestionAnswering(config)
-    examples = kind.encode([record], TOKENIZER, True)
+    task = QuestionAnswering(config)
+    examples = task.encode([record], TOKENIZER, True)
     batch = batch_of(examples.rows)
     context = ids(CONTEXT)
     expected = [
@@ -74,6 +74,6 @@ def test_questions(tiny_model):
         strict=True,
     ):
         assert row[start : end + 1].tolist() == ids(answer)
-    (found,) = create_predict_fn(kind, tiny_model(config, vocab_size=SIZE), 4)(examples).predictions
+    (found,) = create_predict_fn(task, tiny_model(config, vocab_size=SIZE), 4)(examples).predictions
     for span in found.answers:
         assert CONTEXT[span.start : span.end] == span.text

@@ -111,13 +111,13 @@ def test_answers_do_not_depend_on_the_batches(piece_tokenizer, tiny_model, answe
         "max_answer_length": 5,
         "n_best": 4,
     }
-    kind = QuestionAnswering(entries)
-    examples = kind.encode(records, piece_tokenizer, False)
+    task = QuestionAnswering(entries)
+    examples = task.encode(records, piece_tokenizer, False)
     model = tiny_model(entries)
-    predict = create_predict_fn(kind, model, 7, xla=xla)
+    predict = create_predict_fn(task, model, 7, xla=xla)
     several = predict(examples).predictions
     assert len(examples.rows) > len(records)
-    (alone,) = predict(kind.encode(records[3:4], piece_tokenizer, False)).predictions
+    (alone,) = predict(task.encode(records[3:4], piece_tokenizer, False)).predictions
     assert [answer.text for answer in alone.answers] == [answer.text for answer in several[3].answers]
     probabilities = [[answer.probability for answer in found.answers] for found in (alone, several[3])]
     np.testing.assert_allclose(*probabilities, rtol=1e-3)

@@ -58,9 +58,9 @@ def test_one_label_each(count):
     check_labels(tables["labels"], classification_report(names[right], names[predicted], output_dict=True))
     assert [list(row[1:]) for row in tables["confusion"].rows] == confusion_matrix(right, predicted).tolist()
     assert [row[0] for row in tables["confusion"].rows] == labels
-    assert ("auc" in report.figures) == (count == 2)
+    assert ("auc" in report.metrics) == (count == 2)
     if count == 2:
-        assert report.figures["auc"] == pytest.approx(roc_auc_score(right, scores[:, 1]))
+        assert report.metrics["auc"] == pytest.approx(roc_auc_score(right, scores[:, 1]))
     wrong = [n for n in range(40) if right[n] != predicted[n]]
     errors = tables["errors"]
     assert errors.columns == ("where", "text", "label", "prediction", "probability", "probability_of_label")
@@ -82,7 +82,7 @@ def test_one_label_alone_has_no_auc():
     scores = np.array([[0.9, 0.1], [0.2, 0.8]], np.float32)
     report = label_report(["a", "b"], np.array([0, 0]), np.array([0, 1]), scores, inputs(2))
     # 0.9 and right, 0.8 and wrong: both are in the bin from 0.8 on.
-    assert report.figures == {"ece": pytest.approx((0.9 + 0.8) / 2 - 1 / 2)}
+    assert report.metrics == {"ece": pytest.approx((0.9 + 0.8) / 2 - 1 / 2)}
 
 
 def test_so_many_errors_are_shown():
@@ -123,11 +123,11 @@ def test_numbers_by_hand():
     report = number_report([1.0, 2.0, 4.0], [1.0, 4.0, 3.0], inputs(3))
     mean = 7 / 3
     variance = (1 - mean) ** 2 + (2 - mean) ** 2 + (4 - mean) ** 2
-    assert report.figures == pytest.approx({"rmse": (5 / 3) ** 0.5, "mae": 1.0, "r2": 1 - 5 / variance})
+    assert report.metrics == pytest.approx({"rmse": (5 / 3) ** 0.5, "mae": 1.0, "r2": 1 - 5 / variance})
     tables = by_name(report)
     assert [row[-1] for row in tables["errors"].rows] == [2.0, -1.0]
     assert [row[1:] for row in tables["predictions"].rows] == [(1.0, 1.0), (2.0, 4.0), (4.0, 3.0)]
-    assert set(number_report([1.0], [2.0], inputs(1)).figures) == {"rmse", "mae"}
+    assert set(number_report([1.0], [2.0], inputs(1)).metrics) == {"rmse", "mae"}
 
 
 def test_kinds_of_entities():
@@ -143,7 +143,7 @@ def test_kinds_of_entities():
         ("a:1", "Ada Lovelace of London", "LOC: London", "ORG: London"),
         ("a:9", "Grace", "PER: Grace", ""),
     ]
-    assert report.figures["ece"] == pytest.approx(0.9 - 5 / 7)
+    assert report.metrics["ece"] == pytest.approx(0.9 - 5 / 7)
     grid = {
         row[0]: dict(zip(tables["confusion"].columns[1:], row[1:], strict=True))
         for row in tables["confusion"].rows
@@ -153,7 +153,7 @@ def test_kinds_of_entities():
     found = tag_report([["a"]], *none_right, [np.float32([1])], {"where": ["a:1"]}, PREFIXES)
     check_labels(by_name(found)["labels"], entity_report(*none_right, output_dict=True, zero_division=0))
     nothing = tag_report([["a"]], [["O"]], [["O"]], [np.float32([1])], {"where": ["a:1"]}, PREFIXES)
-    assert by_name(nothing)["labels"].rows == [] and nothing.figures == {"ece": 0}
+    assert by_name(nothing)["labels"].rows == [] and nothing.metrics == {"ece": 0}
     assert "undefined" in nothing.notes[0]
 
 
@@ -186,11 +186,11 @@ def test_answers_by_length_and_answerability():
     ]  # fmt: skip
     assert [(row[0], row[-1]) for row in tables["context_length"].rows] == [("0 to 50", 1), ("51 to 100", 3)]
     assert [(row[0], row[-1]) for row in tables["answer_length"].rows] == [("0 to 1", 2)]
-    assert report.figures["auc"] == 1.0
-    assert report.figures["ece"] == pytest.approx((abs(0.9 - 1) + 0.8 + 0.6) / 3)
+    assert report.metrics["auc"] == 1.0
+    assert report.metrics["ece"] == pytest.approx((abs(0.9 - 1) + 0.8 + 0.6) / 3)
     assert [row[0] for row in tables["errors"].rows] == ["q4", "q2"]
     first = answer_report(records[:2], *(column[:2] for column in found), None)
-    assert set(first.figures) == {"ece"} and "precision_recall" not in by_name(first)
+    assert set(first.metrics) == {"ece"} and "precision_recall" not in by_name(first)
 
 
 # Calibration, thresholds and curves of precision and recall.

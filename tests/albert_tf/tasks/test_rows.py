@@ -86,8 +86,8 @@ def test_texts_that_are_longer(rows):
 
 def test_choices_lose_their_contexts(piece_tokenizer):
     record = ChoiceRecord("file:1", "1", "", " ".join("abcdefghij"), "why", ("x", "y z"), 0)
-    kind = MultipleChoice({"seq_length": 10, "num_choices": 2})
-    rows = kind.encode([record], Words(piece_tokenizer.vocabulary), True).rows
+    task = MultipleChoice({"seq_length": 10, "num_choices": 2})
+    rows = task.encode([record], Words(piece_tokenizer.vocabulary), True).rows
     # 10 - 3 special tokens - 2 and 3 of question and option leave 5 and 4 of 10 of the context.
     assert rows.dropped.tolist() == [5 + 6]
     assert "44.0%" in truncation_report(rows, 10)[0]

@@ -200,7 +200,7 @@ def test_a_table_without_rows_has_nothing_to_learn(file, tmp_path):
     [
         ('{"a": "x", "b": "y"}', Columns("c"), r"'c'.*'a', 'b'"),
         ('{"a": "x", "b": ["y"]}', Columns("a", "b"), r"data.jsonl:1: .*'b'"),
-        ('{"a": "x"}', None, "--text"),
+        ('{"a": "x"}', None, "`text`"),
     ],
 )
 def test_bad_columns(file, content, columns, value):
@@ -213,7 +213,7 @@ def test_columns_that_are_mistaken(file):
         read_text_records(read_table(file("text;label\na;b\n")), Columns("text"))
     table = file("text,label\na,b\n")
     assert read_user_table(table, False, Columns("text", label="text"))[0].label is None
-    with pytest.raises(InputError, match="--label text is the column of the texts, too"):
+    with pytest.raises(InputError, match="`label` text is the column of the texts, too"):
         read_user_table(table, True, Columns("text", label="text"))
     table = read_table(file("text\tlabel\na\tb\n"))
     with pytest.raises(

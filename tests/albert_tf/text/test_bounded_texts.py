@@ -57,9 +57,9 @@ def small(monkeypatch):
     monkeypatch.setattr(text_tokenizer, "LEAST_BYTES", LIMIT)
 
 
-def kept(tokens, keep):
+def kept(tokens, long):
     """What of a text's tokens is compared."""
-    head = TOKENS if keep == "truncate" else 0 if keep == "tail" else 1
+    head = TOKENS if long == "truncate" else 0 if long == "tail" else 1
     return (tokens[:head], tokens[max(len(tokens) - TOKENS + head, 0) :]) if len(tokens) > TOKENS else tokens
 
 
@@ -89,22 +89,22 @@ texts = st.tuples(st.lists(words, max_size=40), st.integers(1, 20), st.sampled_f
 )
 
 
-@pytest.mark.parametrize("keep", ["truncate", "tail", "head_tail"])
+@pytest.mark.parametrize("long", ["truncate", "tail", "head_tail"])
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=8, deadline=None)
 @given(found=st.lists(texts, min_size=1, max_size=6))
-def test_tokens_that_are_read_are_those_of_the_whole_text(tokenizers, kind, keep, found):
+def test_tokens_that_are_read_are_those_of_the_whole_text(tokenizers, kind, long, found):
     tokenizer, text = tokenizers[kind], tf.constant([text.encode("utf-8", "replace") for text in found])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_tokenizer, "LEAST_BYTES", LIMIT)
-        short = tokenizer.shorten_text(text, TOKENS, keep)
-        tokens = tokenizer.tokenize_shortened(text, TOKENS, keep).to_list()
+        short = tokenizer.shorten_text(text, TOKENS, long)
+        tokens = tokenizer.tokenize_shortened(text, TOKENS, long).to_list()
     limit = max(LIMIT, TOKENS * tokenizer.bytes_per_token)
-    assert max(map(len, short.numpy())) <= limit * (2 if keep == "head_tail" else 1)
+    assert max(map(len, short.numpy())) <= limit * (2 if long == "head_tail" else 1)
     assert tokens == tokenizer(short).to_list()
     pairs = zip(tokens, tokenizer(text).to_list(), strict=True)
     for number, (cut, whole) in enumerate(pairs):
-        assert kept(cut, keep) == kept(whole, keep), found[number][:200]
+        assert kept(cut, long) == kept(whole, long), found[number][:200]
 
 
 @pytest.mark.parametrize("kind", KINDS[:3])

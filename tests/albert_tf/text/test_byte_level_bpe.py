@@ -98,9 +98,10 @@ def test_offsets_cut_the_bytes_of_each_token(gpt2):
 def test_what_the_ids_mean():
     vocabulary = toy()
     assert vocabulary.special_ids == (1, 3, 0, 2, len(vocabulary) - 1)
-    frame = vocabulary.input_format
-    assert (frame.start, frame.between, frame.end, frame.padding) == ((0,), (2, 2), (2,), 1)
-    assert not frame.has_type_ids
+    input_format = vocabulary.input_format
+    assert (input_format.start, input_format.between, input_format.end) == ((0,), (2, 2), (2,))
+    assert input_format.padding == 1
+    assert not input_format.has_type_ids
     assert vocabulary.ordinary_ids.tolist() == list(range(4, len(vocabulary) - 1))
     starts = [vocabulary.pieces[i] for i in np.flatnonzero(vocabulary.starts_word)]
     assert starts == ["Ġ", "Ġa"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import filesystem, process
+from albert_tf import filesystem, signals
 from albert_tf.errors import InputError, WorkFailed
 from albert_tf.io import lock_folder
 from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_prefix, checkpoint_steps, open_checkpoint
@@ -112,14 +112,14 @@ class DryInput:
 
 def test_a_signal_ends_an_input_wait_and_the_same_command_goes_on(tmp_path, monkeypatch, two_replicas):
     """It is one that Python's handlers do not interrupt, inside of a call of several updates."""
-    monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(signals, "GRACE_SECONDS", 0.2)
     batches, ends = DryInput(tmp_path, good=5), []
 
     def end(status, line):
         ends.append((status, line, run.steps()))
         batches.fail()  # else this process would wait for ever
 
-    monkeypatch.setattr(process, "exit_now", end)
+    monkeypatch.setattr(signals, "exit_now", end)
     monkeypatch.setattr(trainer, "make_strategy", lambda *_: two_replicas)
     run = RunDirectory(tmp_path / "run")
     threading.Timer(3, signal.raise_signal, [signal.SIGTERM]).start()

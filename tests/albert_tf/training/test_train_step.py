@@ -85,9 +85,9 @@ def test_an_update_compiles_as_a_tpu_needs_it():
     model = AlbertPretrainer(config, dtype="mixed_bfloat16")
     optimizer = create_optimizer("lamb", init_lr=0.01, num_train_steps=20, num_warmup_steps=2)
     optimizer.build(model.trainable_variables)
-    batch, seed, objective = next(iter(batches())), tf.constant([1, 2]), pretraining_loss_fn("sop")
+    batch, seed, loss_fn = next(iter(batches())), tf.constant([1, 2]), pretraining_loss_fn("sop")
     spec, step = batches().element_spec, tf.Variable(0, dtype=tf.int64, trainable=False)
-    train_step = TrainStep(model, optimizer, objective, spec, step=step, seed=0, accumulate=2)
+    train_step = TrainStep(model, optimizer, loss_fn, spec, step=step, seed=0, accumulate=2)
     compiled = tf.function(train_step.replica_step, autograph=False, jit_compile=True)
     program = compiled.experimental_get_compiler_ir(batch, seed)(stage="hlo")
     shapes = set(re.findall(r"(?:f32|bf16|s32|u32|s64|u64|pred)\[([^\]]*)\]", program))
@@ -238,8 +238,8 @@ def test_batches_are_announced_before_their_updates(length):
     spec = {"input_mask": tf.TensorSpec([3, length], tf.int32)}
     lengths = LENGTHS if length is None else (length,) * 6
     data = tf.data.Dataset.from_generator(lambda: map(batch, lengths), output_signature=spec)
-    objective = LossFn(("size",), None, None)
-    train_step = SizeStep(None, None, objective, spec, step=step, seed=0, on_batch=on_batch)
+    loss_fn = LossFn(("size",), None, None)
+    train_step = SizeStep(None, None, loss_fn, spec, step=step, seed=0, on_batch=on_batch)
     iterator = iter(data)
     found = [train_step(iterator, tf.constant(count)) for count in (4, 2)]
     assert seen == (list(enumerate(LENGTHS)) if length is None else [(0, 4), (4, 4)])
@@ -267,7 +267,7 @@ class Linear(keras.Model):
         return tf.add_n([tf.reduce_sum(x, axis=list(range(1, len(x.shape)))) for x in products])  # [rows]
 
 
-OBJECTIVE = LossFn(
+LOSS_FN = LossFn(
     ("rows",),
     lambda outputs, batch: {"rows": LossSum(tf.reduce_sum(outputs), tf.zeros([]), _rows(batch)["rows"])},
     lambda batch: _rows(batch),
@@ -300,7 +300,7 @@ def test_recorded_updates(golden, name, replicas, accumulate, two_replicas):
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         data = dataset(recording)
         spec, options = data.element_spec, {"step": step, "seed": 0, "accumulate": accumulate}
-        train_step, batches = TrainStep(model, optimizer, OBJECTIVE, spec, **options), iter(data)
+        train_step, batches = TrainStep(model, optimizer, LOSS_FN, spec, **options), iter(data)
         for number in range(STEPS):
             totals = train_step(batches, tf.constant(1))
             recording.check(number, model.parts)

@@ -97,7 +97,7 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
         training = Training(
             model=model,
             optimizer=build_optimizer(optimizer, model, execution),
-            objective=LossFn(("line",), terms, weights),
+            loss_fn=LossFn(("line",), terms, weights),
             stages=stages,
             seed=0,
             execution=execution,

@@ -24,7 +24,7 @@ def main(output: str, updates: int) -> None:
         return batches().map(lambda batch: {name: x[begin : begin + rows] for name, x in batch.items()})
 
     with strategy.scope():
-        everywhere = make_all_gather(strategy)(float(hosts.number))
+        everywhere = make_all_gather(strategy)(float(hosts.host_index))
     variables, totals = trained(
         strategy, updates, feed=distribute_batches(strategy, rows_of_this_host, BATCH)
     )

@@ -82,10 +82,10 @@ def test_answers_are_what_is_predicted(labeler):
     """Of more windows than are read at once; places are of bytes."""
     long = ("Why?", " ".join(sentence for document in DOCUMENTS for sentence in document))
     records = [QuestionRecord("f", str(n), *pair, (), False) for n, pair in enumerate([long, *ASKED])]
-    kind = QuestionAnswering({**TASK, "answerability": labeler.model.answerability})
-    examples = kind.encode(records, labeler.tokenizer, False)
+    task = QuestionAnswering({**TASK, "answerability": labeler.model.answerability})
+    examples = task.encode(records, labeler.tokenizer, False)
     assert len(examples.rows) > 64 + 3 * len(ASKED)
-    predictions = create_predict_fn(kind, labeler.model, 32)(examples).predictions
+    predictions = create_predict_fn(task, labeler.model, 32)(examples).predictions
     signatures = {name: signature.function for name, signature in labeler.signatures.items()}
     names = {"answer", "score", "start", "end", "answers", "scores", "starts", "ends"}
     found = labeler.ask("answer", question=["Why?"], context=["Bread"])

@@ -25,8 +25,8 @@ HEADS = {
 }
 
 
-def test_every_model_of_a_run_but_the_encoder_has_a_kind():
-    assert {kind.model for kind in TASK_CLASSES.values()} == MODELS.keys() - {"encoder"}
+def test_every_model_of_a_run_but_the_encoder_has_a_task():
+    assert {task_class.model_kind for task_class in TASK_CLASSES.values()} == MODELS.keys() - {"encoder"}
 
 
 def test_columns_of_padding_alone_are_left_out():

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import math
+import sys
 import types
 
 import pytest
@@ -12,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from albert_tf import filesystem
 from albert_tf.errors import InputError
 from albert_tf.models.loss_sums import LossSum
-from albert_tf.training import metrics_logger as logbook_module
+from albert_tf.training import metrics_logger
 from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
 from albert_tf.training.train_step import Totals
 
@@ -25,21 +26,30 @@ def test_plain_lines_without_a_terminal(tmp_path, monkeypatch, caplog):
     """The time left is that of the stage; JSON has no infinity."""
     now = iter([100.0, 108.0])
     clock = types.SimpleNamespace(monotonic=lambda: next(now), time=lambda: 0.0)
-    monkeypatch.setattr(logbook_module, "time", clock)
+    monkeypatch.setattr(metrics_logger, "time", clock)
     stream, figures = io.StringIO(), {"loss": 1.0, "num_hidden_layers": 1, "something_else": math.inf}
-    with caplog.at_level("INFO", "absl"), MetricsLogger(tmp_path, 2, 100, stream, until=10) as logbook:
-        logbook.progress(4)
-        logbook.record(4, figures)  # 4 s an update, and 6 left
+    with caplog.at_level("INFO", "absl"), MetricsLogger(tmp_path, 2, 100, stream, until=10) as logger:
+        logger.progress(4)
+        logger.record(4, figures)  # 4 s an update, and 6 left
     assert stream.getvalue() == ""
     assert caplog.messages == ["step 4/100  loss 1.0000  num_hidden_layers 1  ETA 0:00:24 (step 10)"]
     assert lines_of(tmp_path) == [{"step": 4, **figures, "something_else": None}]
 
 
+def test_the_bar_is_on_the_stderr_of_its_time(tmp_path, monkeypatch, caplog):
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with caplog.at_level("INFO", "absl"), MetricsLogger(tmp_path, 0, 7):
+        pass
+    assert " 0/7 " in terminal.getvalue()
+
+
 def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
     appending = filesystem.open_to_append
     monkeypatch.setattr(filesystem, "open_to_append", lambda path: appending("/dev/full"))
-    with pytest.raises(OSError) as caught, MetricsLogger(tmp_path, 0, 10, io.StringIO()) as logbook:
-        logbook.record(1, {"loss": 1.0})
+    with pytest.raises(OSError) as caught, MetricsLogger(tmp_path, 0, 10, io.StringIO()) as logger:
+        logger.record(1, {"loss": 1.0})
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "metrics.jsonl"))
 
 
@@ -54,9 +64,9 @@ def test_a_damaged_file_is_named_and_stays(tmp_path):
 def test_what_a_dead_process_wrote_after_its_checkpoint_is_written_again(tmp_path):
     """In TensorBoard, too, where each step shows once."""
     for first_step, loss in ((0, 1.0), (2, 0.5)):
-        with MetricsLogger(tmp_path, first_step, 4, io.StringIO()) as logbook:
+        with MetricsLogger(tmp_path, first_step, 4, io.StringIO()) as logger:
             for step in range(first_step + 1, 5):
-                logbook.record(step, {"loss": loss})
+                logger.record(step, {"loss": loss})
         if first_step == 0:
             with (tmp_path / "metrics.jsonl").open("a") as file:
                 file.write('{"step": 7, "lo')

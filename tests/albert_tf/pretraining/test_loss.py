@@ -19,8 +19,8 @@ def by_hand(logits: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> Loss
     return LossSum(loss, correct, weights.sum())
 
 
-@pytest.mark.parametrize("losses_of", [cross_entropy, fused_cross_entropy])
-def test_classification_term_is_the_weighted_sum(losses_of):
+@pytest.mark.parametrize("loss_function", [cross_entropy, fused_cross_entropy])
+def test_classification_term_is_the_weighted_sum(loss_function):
     shape = (3, 4)
     rng = np.random.default_rng(1)
     logits = rng.normal(size=(*shape, 7)).astype(np.float32)
@@ -31,7 +31,7 @@ def test_classification_term_is_the_weighted_sum(losses_of):
     given = tf.constant(logits)
     with tf.GradientTape() as tape:
         tape.watch(given)
-        term = classification_loss_sum(given, tf.constant(labels), tf.constant(weights), losses_of)
+        term = classification_loss_sum(given, tf.constant(labels), tf.constant(weights), loss_function)
     np.testing.assert_allclose(term, by_hand(logits, labels, weights), rtol=1e-5)
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     expected = weights[..., None] * (probabilities - np.eye(7)[labels])
@@ -48,11 +48,11 @@ def test_rows_that_fill_up_a_batch_count_nothing():
         "sentence_order_labels": np.array([1, -1], np.int32),
     }
     batch = {name: tf.constant(value) for name, value in batch.items()}
-    objective = pretraining_loss_fn("sop")
-    terms = objective.terms({"mlm_logits": mlm_logits, "sop_logits": logits}, batch)
+    loss_fn = pretraining_loss_fn("sop")
+    terms = loss_fn.terms({"mlm_logits": mlm_logits, "sop_logits": logits}, batch)
     np.testing.assert_allclose(terms["mlm"], [2 * np.log(5), 0, 2], rtol=1e-6)
     np.testing.assert_allclose(terms["sop"], [np.log(1 + np.exp(-1)) + 1, 0, 1], rtol=1e-6)
-    weights = objective.weights(batch)
+    weights = loss_fn.weight_sums(batch)
     assert {name: float(weight) for name, weight in weights.items()} == {"mlm": 2, "sop": 1}
     assert [pretraining_loss_fn(name).names for name in ("sop", "nsp", "none")] == [
         ("mlm", "sop"), ("mlm", "nsp"), ("mlm",)

@@ -171,6 +171,20 @@ def piece_tokenizer(tiny_vocabulary):
     return SentencePieceTokenizer(SentencePieceVocabulary.from_file(tiny_vocabulary))
 
 
+@pytest.fixture(scope="session")
+def published_vocabulary(shared) -> Path:
+    """The vocabulary of the published ALBERT models."""
+    return shared / "data/vocabulary/30k-clean.model"
+
+
+@pytest.fixture(scope="session")
+def published_tokenizer(published_vocabulary):
+    """The published vocabulary's tokenizer, as it is in a graph."""
+    from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
+
+    return SentencePieceTokenizer(SentencePieceVocabulary.from_file(published_vocabulary))
+
+
 @pytest.fixture
 def data_service():
     """The address of a tf.data service with two workers."""

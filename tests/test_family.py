@@ -21,7 +21,7 @@ from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.export import export
 from hub_export.module_check import example_ids
-from tests.tiny import DOCUMENTS, TINY
+from tests.tiny import DOCUMENTS, TINY, write_jsonl
 
 LOOP = {"log_every": 0, "eval_every": 0, "checkpoint_every": 0}
 
@@ -63,10 +63,9 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     (filled,) = albert_tf.pipeline(run, batch_size=1)(["The bees are [MASK] there."])
     assert len(filled) == 5 and all(answer["token"] for answer in filled)
 
-    table = tmp_path / "table.jsonl"
     texts = [text for document in DOCUMENTS[:4] for text in document]
     rows = [{"text": text, "label": "yes" if "the" in text.lower() else "no"} for text in texts]
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = write_jsonl(tmp_path / "table.jsonl", rows)
     told: list[str] = []
     recipe = {"batch_size": 8, "steps": 3, "warmup_steps": 1, "seq_length": 32}
     finetune(classification(tuned, table, run, recipe), told.append)
@@ -148,9 +147,8 @@ def test_a_head_on_the_mean_needs_no_pooler(without_pooler, tmp_path):
 
 @pytest.mark.slow
 def test_a_run_without_a_pooler_is_fine_tuned_on_the_mean(without_pooler, tmp_path):
-    table = tmp_path / "table.jsonl"
     rows = [{"text": text, "label": "ab"[n % 2]} for n, text in enumerate(DOCUMENTS[0])]
-    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = write_jsonl(tmp_path / "table.jsonl", rows)
     recipe = {"batch_size": 4, "steps": 1, "warmup_steps": 0, "seq_length": 32, "pooling": "mean"}
     finetune(classification(tmp_path / "run", table, without_pooler, recipe))
     assert albert_tf.load(tmp_path / "run").config.pooler == "none"

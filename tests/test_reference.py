@@ -58,6 +58,7 @@ def test_every_public_name_is_on_a_page_once():
     names = [entry.name for entry in ENTRIES]
     assert len(names) == len(set(names))
     public = {f"albert_tf.{name}" for name in {*albert_tf.__all__} - {"__version__", "optimization"}}
+    assert {name for name in names if name.count(".") == 1} == public
     public |= {f"albert_tf.sklearn.{name}" for name in albert_tf.sklearn.__all__}
     own = {*albert_tf.optimization.__all__} - FOR_COMMANDS
     public |= {f"albert_tf.optimization.{name}" for name in own}

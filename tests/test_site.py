@@ -3,7 +3,6 @@
 import ast
 import re
 
-import albert_tf
 from tests.pages import ROOT, pages
 
 
@@ -14,15 +13,6 @@ def test_every_page_is_in_the_navigation():
     assert len(navigation) == len(set(navigation))
     assert set(pages()) <= set(navigation)
     assert {page for page in navigation if not (ROOT / page).exists()} == made
-
-
-def test_every_public_name_is_in_the_reference():
-    text = "".join(path.read_text("utf-8") for path in ROOT.glob("docs/reference/*.md"))
-    names = set(re.findall(r"^::: albert_tf\.(\w+)$", text, re.MULTILINE))
-    assert names == set(albert_tf.__all__) - {
-        "__version__",
-        "optimization",
-    }  # a module, with names of its own
 
 
 def test_tests_that_pages_name_are_there():

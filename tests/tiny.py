@@ -1,6 +1,9 @@
-"""The smallest network, corpus and vocabulary that still exercise everything."""
+"""The smallest network and corpus that still exercise everything, and how files of JSON are written."""
 
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from albert_tf import AlbertConfig
 
@@ -24,3 +27,15 @@ def write_corpus(folder: Path) -> Path:
     path = folder / "corpus.txt"
     path.write_text(CORPUS, encoding="utf-8")
     return path
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """A file with a row a line, as JSON."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def change_json(path: Path, /, **values: Any) -> None:
+    """Writes a file of JSON anew with other values; there need not be one yet."""
+    before = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**before, **values}))

@@ -157,16 +157,16 @@ def fuse(function: TensorFunction) -> TensorFunction:
         variables.
     """
 
-    def compute(x: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
+    def compute_in_float32(x: tf.Tensor, *others: tf.Tensor) -> tf.Tensor:
         return tf.cast(function(tf.cast(x, tf.float32), *others), x.dtype)
 
     def gradients(arguments: list[tf.Tensor], gradient: tf.Tensor) -> list[tf.Tensor | None]:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([argument for argument in arguments if argument.dtype.is_floating])
-            y = compute(*arguments)
+            y = compute_in_float32(*arguments)
         return tape.gradient(y, arguments, gradient)
 
-    forward, backward = compile_with_xla(compute), compile_with_xla(gradients)
+    forward, backward = compile_with_xla(compute_in_float32), compile_with_xla(gradients)
 
     @tf.custom_gradient
     def apply(*arguments: tf.Tensor) -> tuple[tf.Tensor, TensorFunction]:

@@ -38,7 +38,13 @@ def pretraining(corpus, vocabulary, output, config=TINY, /, **changes) -> list[s
         "config": file, "train": corpus, "eval": corpus, "vocabulary": vocabulary, "output": output,
         "steps": 2, "warmup_steps": 1, "batch_size": 2, "seq_length": 32, **changes,
     }  # fmt: skip
-    return ["pretrain", *(str(word) for name, value in flags.items() for word in (f"--{name}", value))]
+    return words_of("pretrain", **flags)
+
+
+def words_of(command: str, /, **flags: object) -> list[str]:
+    """The words of a command, without the flags that are None."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    return [command, *(str(word) for name, value in given.items() for word in (f"--{name}", value))]
 
 
 def start(words: list, log: Path, **environment: str) -> subprocess.Popen:

@@ -82,9 +82,7 @@ def test_a_link_to_a_file_is_followed(tmp_path):
 
 def test_a_link_into_a_folder_that_is_missing_is_refused_before_the_work(tmp_path):
     (tmp_path / "link").symlink_to("missing/target")
-    with pytest.raises(
-        FileNotFoundError, match=r"link is a link to .*missing/target, whose folder is missing"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"link is a link to .*missing/target"):
         check_output_path(tmp_path / "link", is_folder=False)
 
 

@@ -19,7 +19,7 @@ from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVo
 from hub_export.__main__ import main
 from hub_export.export import export
 from tests.fuzz import fuzzed_texts
-from tests.tiny import CORPUS, TINY
+from tests.tiny import CORPUS, TINY, change_json
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples/runtimes"
@@ -167,8 +167,7 @@ def test_mistakes_are_one_line(runs, tmp_path, monkeypatch, capsys):
         if kind is not None and not folder.exists():
             shutil.copytree(runs[kind], folder)
             (folder / "model.onnx").touch()
-            task = json.loads((folder / "task.json").read_text())
-            (folder / "task.json").write_text(json.dumps({**task, "takes_pairs": False}))
+            change_json(folder / "task.json", takes_pairs=False)
         monkeypatch.setattr(sys, "argv", ["script", str(folder), *words])
         with pytest.raises(SystemExit, match="2"):
             command_line.main("", "onnx", "model.onnx", lambda _: pytest.fail("loads"))

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from albert_tf.analysis.curve import curve_tables, draw_curve, metric_series
+from tests.tiny import write_jsonl
 
 LINES = [
     {"step": 1, "loss": 7.0, "mlm_loss": 6.3, "sop_loss": 0.7, "sop_accuracy": 0.5},
@@ -16,7 +17,7 @@ LINES = [
 
 @pytest.fixture
 def run(tmp_path):
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LINES))
+    write_jsonl(tmp_path / "metrics.jsonl", LINES)
     return tmp_path
 
 
@@ -33,7 +34,7 @@ def test_a_fine_tuned_run_shows_its_loss_and_metrics(tmp_path):
         {"step": 2, "loss": 0.7, "label_loss": 0.7, "label_accuracy": 0.5, "learning_rate": 1e-5},
         {"step": 2, "eval_loss": 0.6, "eval_accuracy": 0.75, "eval_f1": 0.7, "eval_total": 20},
     ]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_jsonl(tmp_path / "metrics.jsonl", lines)
     draw_curve(tmp_path, tmp_path / "curve.svg")
     labels = set(re.findall(r"<!-- (.*?) -->", (tmp_path / "curve.svg").read_text()))
     shown = {"loss", "loss (held out)", "accuracy", "accuracy (held out)", "f1 (held out)"}

@@ -106,7 +106,6 @@ def test_mistakes_are_one_line(runs, capsys):
     cases = {
         ("--input", runs / "nowhere.txt"): "nowhere.txt",
         ("--input", runs / "empty.txt"): "empty.txt",
-        ("--run", runs / "none"): f"{runs / 'none'}: no such folder",
         ("--seq_length", 65): "--seq_length=65",
         ("--max_texts", 0): "--max_texts=0",
         ("--output", runs / "texts.txt"): "texts.txt",

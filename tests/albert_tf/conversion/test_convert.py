@@ -18,7 +18,7 @@ from albert_tf.text.tokenizer_config import write_tokenizer_settings
 from tests.albert_tf.conversion import tf1
 from tests.albert_tf.pretraining.runs import weights
 from tests.full_disk import no_file_beyond
-from tests.tiny import TINY
+from tests.tiny import TINY, change_json
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +118,7 @@ def test_everything_that_does_not_fit_is_in_one_error(google_folder, tmp_path, t
     (tmp_path / "no.model").write_bytes(b"nothing of the kind")
     with pytest.raises(InputError, match=r"no\.model is not a SentencePiece model"):
         convert("google", "run", google_folder, tmp_path / "run", vocabulary=tmp_path / "no.model")
-    config = json.loads((google_folder / "albert_config.json").read_text())
-    (google_folder / "albert_config.json").write_text(json.dumps({**config, "vocab_size": 10**12}))
+    change_json(google_folder / "albert_config.json", vocab_size=10**12)
     with pytest.raises(InputError, match=r"\[1000000000000, "):  # before memory is taken
         convert("google", "run", google_folder, tmp_path / "run")
     assert {path.name for path in tmp_path.iterdir()} == {"google", "no.model"}

@@ -11,6 +11,7 @@ from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.tokenizer_config import read_tokenizer_kind
+from tests.albert_tf.conversion.huggingface_files import fast_bert
 from tests.albert_tf.conversion.loopback import put_repository
 
 WORDS = "".join(
@@ -83,27 +84,6 @@ def test_byte_level_bpe(roberta, byte_pairs, tmp_path):
     assert back.config == roberta
     for name in ("vocab.json", "merges.txt"):
         assert (tmp_path / "back" / name).read_bytes() == (byte_pairs / name).read_bytes()
-
-
-def fast_bert(pieces, **normalizer):
-    """The tokenizer.json that transformers writes of a BERT."""
-    return {
-        "added_tokens": [{"id": i, "content": piece, "special": True} for i, piece in enumerate(pieces[:5])],
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": True,
-            **normalizer,
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "model": {
-            "type": "WordPiece",
-            "unk_token": "[UNK]",
-            "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100,
-            "vocab": {piece: i for i, piece in reversed(list(enumerate(pieces)))},
-        },
-    }
 
 
 @pytest.mark.parametrize(

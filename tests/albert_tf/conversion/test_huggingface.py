@@ -6,16 +6,16 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file
 
 import albert_tf
 from albert_tf.conversion.convert import convert
-from albert_tf.conversion.huggingface import open_safetensors
 from albert_tf.conversion.huggingface_config import HUGGING_FACE_ACTIVATION_NAMES, hugging_face_config
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import RunDirectory
-from tests.tiny import TINY
+from tests.albert_tf.conversion.huggingface_files import change_weights
+from tests.tiny import TINY, change_json
 
 CASES = {
     "pretraining": {"model": "pretrainer", "sentence_objective": "sop"},
@@ -58,17 +58,6 @@ def test_outputs(golden, tmp_path, case):
         np.testing.assert_allclose(outputs[names[name]], expected[name], rtol=0, atol=1e-5, err_msg=name)
 
 
-def values(path):
-    tensors = open_safetensors(path)
-    return {name: tensors.read(name) for name in tensors.shapes}
-
-
-def rewrite(folder, change):
-    """Writes the weights of a folder anew, changed by a function."""
-    changed = {k: np.ascontiguousarray(v) for k, v in change(values(folder / "model.safetensors")).items()}
-    save_file(changed, folder / "model.safetensors")
-
-
 def kernel(run):
     model = albert_tf.load(run)
     return getattr(model, "encoder", model).pooler.kernel.numpy()
@@ -80,7 +69,7 @@ def test_there_and_back(golden, tmp_path, case):
     theirs, ours = golden / "hf" / case, tmp_path / "hf"
     convert("huggingface", "run", theirs, tmp_path / "run")
     convert("run", "huggingface", tmp_path / "run", ours)
-    before, after = (values(path / "model.safetensors") for path in (theirs, ours))
+    before, after = (load_file(path / "model.safetensors") for path in (theirs, ours))
     added = {"albert.pooler.weight", "albert.pooler.bias"} if case == "question_answering" else set()
     assert after.keys() - before.keys() == added
     for name, value in before.items():
@@ -99,35 +88,11 @@ def test_other_prefixes(hf_folder, tmp_path, prefix):
         encoder = {name.replace("albert.", prefix, 1): v for name, v in values.items() if "albert." in name}
         return encoder | {heads + name: v for name, v in values.items() if "albert." not in name and prefix}
 
-    expected = values(hf_folder / "model.safetensors")["albert.pooler.weight"].T
-    rewrite(hf_folder, change)
+    expected = load_file(hf_folder / "model.safetensors")["albert.pooler.weight"].T
+    change_weights(hf_folder, change)
     convert("huggingface", "run", hf_folder, tmp_path / "run")
     np.testing.assert_array_equal(kernel(tmp_path / "run"), expected)
     assert RunDirectory(tmp_path / "run").task["model"] == ("pretrainer" if prefix else "encoder")
-
-
-def test_what_older_files_repeat(hf_folder, tmp_path):
-    def repeat(values):
-        words = values["albert.embeddings.word_embeddings.weight"]
-        values["predictions.decoder.weight"] = words
-        values["predictions.decoder.bias"] = values["predictions.bias"]
-        values["albert.embeddings.position_ids"] = np.arange(64.0)[None]
-        return values
-
-    rewrite(hf_folder, repeat)
-    done = convert("huggingface", "run", hf_folder, tmp_path / "run")
-    assert done.unused == [
-        "albert.embeddings.position_ids",
-        "predictions.decoder.bias",
-        "predictions.decoder.weight",
-    ]
-    bias = values(hf_folder / "model.safetensors")["predictions.bias"]
-    rewrite(hf_folder, lambda v: {k: x for k, x in v.items() if k != "predictions.bias"})
-    convert("huggingface", "run", hf_folder, tmp_path / "run2")
-    np.testing.assert_array_equal(albert_tf.load(tmp_path / "run2").mlm.output_bias, bias)
-    rewrite(hf_folder, lambda v: {**v, "predictions.decoder.weight": v["predictions.decoder.weight"] + 1})
-    with pytest.raises(InputError, match=r"predictions\.decoder\.weight differs from albert"):
-        convert("huggingface", "run", hf_folder, tmp_path / "run3")
 
 
 def test_embedding_size_of_the_hidden_size(tmp_path):
@@ -137,7 +102,7 @@ def test_embedding_size_of_the_hidden_size(tmp_path):
         model = albert_tf.AlbertEncoder(config)
         albert_tf.save(model, tmp_path / name)
         convert("run", "huggingface", tmp_path / name, tmp_path / f"{name} hf")
-        written = values(tmp_path / f"{name} hf" / "model.safetensors")
+        written = load_file(tmp_path / f"{name} hf" / "model.safetensors")
         projection = written["albert.encoder.embedding_hidden_mapping_in.weight"]
         assert np.array_equal(projection, np.eye(32)) is (name == "without")
         convert("huggingface", "run", tmp_path / f"{name} hf", tmp_path / f"{name} back")
@@ -188,12 +153,9 @@ def test_labels_and_choices(tmp_path):
 def test_token_classification(golden, tmp_path):
     """The head of sequence classification, and no pooler: transformers' class tells them apart."""
     folder = shutil.copytree(golden / "hf" / "sequence_classification", tmp_path / "hf")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(
-        json.dumps({**config, "architectures": ["AlbertForTokenClassification"]})
-    )
-    weights = values(folder / "model.safetensors")
-    rewrite(folder, lambda found: {name: value for name, value in found.items() if "pooler" not in name})
+    change_json(folder / "config.json", architectures=["AlbertForTokenClassification"])
+    weights = load_file(folder / "model.safetensors")
+    change_weights(folder, lambda found: {name: x for name, x in found.items() if "pooler" not in name})
     done = convert("huggingface", "run", folder, tmp_path / "run")
     assert done[:2] == ([], ["pooler/dense/kernel", "pooler/dense/bias"])
     assert RunDirectory(tmp_path / "run").task["words"] == "punctuation"  # of elsewhere
@@ -202,11 +164,6 @@ def test_token_classification(golden, tmp_path):
     inputs = {name: value for name, value in expected.items() if name.startswith("input_")}
     logits = expected["sequence_output"] @ weights["classifier.weight"].T + weights["classifier.bias"]
     np.testing.assert_allclose(model(inputs)["logits"], logits, rtol=0, atol=1e-5)
-
-
-def change_config(folder, **values):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, **values}))
 
 
 @pytest.fixture
@@ -249,14 +206,14 @@ def test_values_of_config_json_are_refused_by_file_and_key(
     values, classifier_folder, tiny_vocabulary, tmp_path
 ):
     shutil.copy(tiny_vocabulary, classifier_folder)
-    change_config(classifier_folder, **values)
+    change_json(classifier_folder / "config.json", **values)
     with pytest.raises(InputError, match=rf"config\.json: \W*{next(iter(values))}"):
         convert("huggingface", "run", classifier_folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_labels_that_are_numbers_are_spelled(classifier_folder, tmp_path):
-    change_config(classifier_folder, id2label={"2": 7, "0": 0, "1": -5})
+    change_json(classifier_folder / "config.json", id2label={"2": 7, "0": 0, "1": -5})
     convert("huggingface", "run", classifier_folder, tmp_path / "run")
     assert RunDirectory(tmp_path / "run").task["labels"] == ["0", "-5", "7"]
 

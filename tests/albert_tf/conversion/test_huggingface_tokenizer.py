@@ -33,8 +33,9 @@ from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import KIND_DEFAULTS, read_vocabulary
 from tests.albert_tf.conversion import tokenizers_script as script
+from tests.albert_tf.conversion.huggingface_files import fast_bert
 from tests.albert_tf.conversion.test_interoperability import BERT, ROBERTA
-from tests.tiny import CORPUS, TINY
+from tests.tiny import CORPUS, TINY, change_json
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789äöüéÉçñßÄ日本語中국σΣά.,!?-'\"()@#_"
 PIECES = [
@@ -169,12 +170,6 @@ def read_tokenizer(folder, scratch):
     return open_tokenizer(found.vocabulary, **found.tokenizer)
 
 
-def change(folder, name, **values):
-    file = folder / name
-    content = json.loads(file.read_text()) if file.exists() else {}
-    file.write_text(json.dumps({**content, **values}))
-
-
 @pytest.fixture
 def made(base, tmp_path):
     """Makes a copy of a folder, to be changed."""
@@ -225,7 +220,7 @@ def test_no_key_is_in_two_tables():
 
 def test_add_prefix_space(made, tmp_path):
     folder = made("roberta")
-    change(folder, "tokenizer_config.json", add_prefix_space=True)
+    change_json(folder / "tokenizer_config.json", add_prefix_space=True)
     with_space, without = read_tokenizer(folder, tmp_path), read_tokenizer(made_without(folder), tmp_path)
     texts = ["the hive", "", " ", "  x", "\tx", "é"]
     expected = [text and " " * (text[0] != " ") + text for text in texts]
@@ -240,13 +235,13 @@ def test_add_prefix_space(made, tmp_path):
 
 def made_without(folder):
     other = shutil.copytree(folder, folder.with_name("without"))
-    change(other, "tokenizer_config.json", add_prefix_space=False)
+    change_json(other / "tokenizer_config.json", add_prefix_space=False)
     return other
 
 
 def test_ideographs_as_letters(made, tmp_path):
     folder = made("bert")
-    change(folder, "tokenizer_config.json", tokenize_chinese_chars=False)
+    change_json(folder / "tokenizer_config.json", tokenize_chinese_chars=False)
     tokenizer = read_tokenizer(folder, tmp_path)
     names = [[PIECES[number] for number in ids] for ids in tokenizer(["日本 x日"]).to_list()]
     assert names == [["日本", "x", "##日"]]
@@ -258,23 +253,14 @@ def test_words_of_more_than_100_characters_are_unknown(made, tmp_path):
     assert lengths == [100, 1]
 
 
-def fast_bert(lowercase):
-    return {
-        "added_tokens": [{"id": number, "content": piece} for number, piece in enumerate(PIECES[:5])],
-        "normalizer": {
-            **{"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True},
-            **{"strip_accents": None, "lowercase": lowercase},
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
-        "model": {"max_input_chars_per_word": 100, "vocab": {x: i for i, x in enumerate(PIECES)}},
-    }
-
-
 def test_case_in_tokenizer_json_alone(made, tmp_path):
     """AutoTokenizer takes it where the class is any, and lowercases where it is BERT's own."""
     folder = made("bert")
-    (folder / "tokenizer.json").write_text(json.dumps(fast_bert(lowercase=False)))
+    frame = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+    fast = fast_bert(PIECES, frame, strip_accents=None, lowercase=False)
+    for key in ("type", "unk_token", "continuing_subword_prefix"):  # which older files do not name
+        del fast["model"][key]
+    (folder / "tokenizer.json").write_text(json.dumps(fast))
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     assert not read_tokenizer(folder, tmp_path).lowercase
     for config in ("{}", '{"tokenizer_class": "BertTokenizerFast"}'):
@@ -333,7 +319,7 @@ REFUSED = [
 def test_refused_by_name(made, tmp_path, family, name, values):
     folder, (key,) = made(family), values
     read_tokenizer(folder, tmp_path)
-    change(folder, name, **values)
+    change_json(folder / name, **values)
     said = {"keep_accents": "strip_accents", "added_tokens_decoder": "cafe", "truncation": "direction"}
     with pytest.raises(InputError, match=said.get(key, next(iter(values)) if key != "cafe" else "cafe")):
         read_tokenizer(folder, tmp_path)
@@ -341,7 +327,7 @@ def test_refused_by_name(made, tmp_path, family, name, values):
 
 def test_an_unknown_key_is_told(made, tmp_path, caplog):
     folder = made("bert")
-    change(folder, "tokenizer_config.json", split_hyphens=True, model_max_length=5)
+    change_json(folder / "tokenizer_config.json", split_hyphens=True, model_max_length=5)
     read_tokenizer(folder, tmp_path)
     assert "split_hyphens" in caplog.text and "model_max_length" not in caplog.text
 
@@ -351,8 +337,8 @@ def test_settings_stay_in_runs_and_in_what_is_written(made, tmp_path):
     albert_tf.save(albert_tf.AlbertEncoder(ROBERTA.replace(num_hidden_layers=1)), tmp_path / "run")
     convert("run", "huggingface", tmp_path / "run", tmp_path / "weights")
     shutil.copy(tmp_path / "weights" / "model.safetensors", folder)
-    change(folder, "config.json", num_hidden_layers=1)
-    change(folder, "tokenizer_config.json", add_prefix_space=True)
+    change_json(folder / "config.json", num_hidden_layers=1)
+    change_json(folder / "tokenizer_config.json", add_prefix_space=True)
     convert("huggingface", "run", folder, tmp_path / "there")
     assert RunDirectory(tmp_path / "there").tokenizer["add_prefix_space"] is True
     tokenizer = albert_tf.Tokenizer(tmp_path / "there" / "vocab.json")

@@ -67,8 +67,8 @@ def charsmap(model):
 
 
 @pytest.fixture(scope="module")
-def real_model(shared):
-    return (shared / "data" / "vocabulary" / "30k-clean.model").read_bytes()
+def real_model(published_vocabulary):
+    return published_vocabulary.read_bytes()
 
 
 def write(folder, values):

@@ -98,22 +98,12 @@ def test_what_does_not_fit(stored, tiny_corpus, tiny_vocabulary, tmp_path):
     (tmp_path / "damaged.tfrecord").write_bytes(Path(stored).read_bytes()[:50])
     for inputs, vocabulary, options, message in (
         (stored, tiny_vocabulary, {"seq_length": 64}, r"examples\.tf_record: .*48.*'seq_length': 64"),
-        (
-            stored,
-            tiny_vocabulary,
-            {"max_predictions": 20},
-            r"examples\.tf_record: .*8.*'max_predictions': 20",
-        ),
+        (stored, tiny_vocabulary, {"max_predictions": 20}, r"\.tf_record: .*8.*'max_predictions': 20"),
         (stored, tmp_path / "small.model", {}, r"examples\.tf_record: .*ids up to 1\d\d; .*90 pieces"),
         (tmp_path / "damaged.tfrecord", tiny_vocabulary, {}, r"damaged\.tfrecord is damaged or cut off"),
         (tmp_path / "other.tfrecord", tiny_vocabulary, {}, r"other\.tfrecord: its records have no input_ids"),
         (tmp_path / "empty.tfrecord", tiny_vocabulary, {}, r"empty\.tfrecord: .*'seq_length': 0, .*: 48"),
-        (
-            [tiny_corpus, stored],
-            tiny_vocabulary,
-            {},
-            r"corpus\.txt holds text and .*\.tf_record holds examples",
-        ),
+        ([tiny_corpus, stored], tiny_vocabulary, {}, r"corpus\.txt holds text and .*\.tf_record holds"),
     ):
         with pytest.raises(InputError, match=message):
             read(inputs, vocabulary, **options)

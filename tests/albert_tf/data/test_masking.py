@@ -195,21 +195,18 @@ def test_in_graph_with_unknown_sizes_as_eagerly():
 # The paper's figures over more than 20,000 examples from real text.
 
 LENGTH = 128
-STATISTICS_SEED = tf.constant([7, 8], tf.int64)
 
 
 @pytest.fixture(scope="module")
-def vocabulary(shared):
-    return SentencePieceVocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
+def vocabulary(published_vocabulary):
+    return SentencePieceVocabulary.from_file(published_vocabulary)
 
 
 @pytest.fixture(scope="module")
-def examples(shared):
+def examples(shared, published_vocabulary):
     """One epoch: the batches' tensors, each of all rows."""
     files = [str(shared / "data/corpus" / name) for name in ("wiki_ugolbck.txt", "gutenberg.txt")]
-    dataset = albert_tf.pretraining_dataset(
-        files, shared / "data/vocabulary/30k-clean.model", 64, LENGTH, repeat=False, seed=3
-    )
+    dataset = albert_tf.pretraining_dataset(files, published_vocabulary, 64, LENGTH, repeat=False, seed=3)
     batches = list(dataset.as_numpy_iterator())
     rows = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     real = rows["input_mask"].any(axis=1)

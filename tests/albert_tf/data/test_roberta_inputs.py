@@ -69,25 +69,6 @@ def inputs_of(documents):
     return [documents.tokens.numpy()[s : s + n].tolist() for s, n in zip(starts, lengths, strict=True)]
 
 
-def test_doc_sentences_end_with_their_document():
-    documents = divided_block(block([[3, 3, 3], [2], [4, 5]]), 7)
-    a, b, c, d = [*range(6)], [6, 7, 8], [9, 10], [*range(11, 15)]
-    assert packed_inputs(documents, 7) == [a, b, c, d, [*range(15, 20)]]
-
-
-def test_full_sentences_go_on_with_the_next_document():
-    documents = joined_block(block([[3, 3], [2], [], [4, 5]]), 9)
-    x = SEPARATOR
-    assert packed_inputs(documents, 9) == [[*range(6), x, 6, 7], [*range(8, 12), *range(12, 17)]]
-    documents = joined_block(block([[3, 3], [1], [1, 4]]), 10)
-    assert packed_inputs(documents, 10) == [[*range(6), x, 6, x, 7], [8, 9, 10, 11]]
-
-
-def test_a_sentence_that_is_too_long_is_cut_and_not_lost():
-    documents = divided_block(block([[3, 9], [2]]), 4)
-    assert packed_inputs(documents, 4) == [[0, 1, 2], [3, 4, 5, 6], [7, 8, 9, 10], [11], [12, 13]]
-
-
 def test_sentences_of_a_paragraph():
     """Of a line of 70 tokens those end with 19 before the word 20, and with 49, but not within a word."""
     ends, words = np.zeros(200, bool), np.ones(200, bool)
@@ -233,11 +214,11 @@ def test_packed_sentences_have_no_sentence_objective(input_format, tiny_corpus, 
 
 @pytest.mark.parametrize("name", ["gutenberg", "imdb_unlabelled"])
 @pytest.mark.slow
-def test_full_sentences_fill_their_inputs(name, shared):
+def test_full_sentences_fill_their_inputs(name, shared, published_vocabulary):
     """Of sentences a line, and of paragraphs a line."""
     batches = pretraining_dataset(
         shared / f"data/corpus/{name}.txt",
-        shared / "data/vocabulary/30k-clean.model",
+        published_vocabulary,
         sentence_objective="none",
         input_format="full_sentences",
         seq_length=512,

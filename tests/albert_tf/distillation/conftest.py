@@ -1,7 +1,5 @@
 """Teachers, settings of students, and one student that many tests look at."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -15,6 +13,7 @@ from albert_tf.training.compute_settings import LoopSettings
 from tests.albert_tf.distillation.runs import BERT, RECIPE, STUDENT
 from tests.albert_tf.finetuning.runs import LOOP, ROWS
 from tests.albert_tf.finetuning.runs import RECIPE as TASK_RECIPE
+from tests.tiny import write_jsonl
 
 
 @pytest.fixture
@@ -83,9 +82,7 @@ def student(taught):
 @pytest.fixture(scope="session")
 def table(tmp_path_factory):
     """Sentences with two labels and a number, as JSON lines."""
-    file = tmp_path_factory.mktemp("table") / "rows.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    return file
+    return write_jsonl(tmp_path_factory.mktemp("table") / "rows.jsonl", ROWS)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from tests.albert_tf.distillation.runs import BERT, STUDENT
 from tests.albert_tf.finetuning.runs import RECIPE, ROWS, SENTENCES
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.albert_tf.training.toy import dying_after
+from tests.tiny import write_jsonl
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,7 @@ def test_what_no_student_can_learn_is_refused(teacher, teacher_of, task_taught, 
         ({"teacher": teacher_of(BERT, others)}, "labels"),
         ({"config": STUDENT.replace(max_position_embeddings=80)}, "max_position_embeddings=80"),
         ({"config": None, "init_from": None}, "config"),
+        ({"recipe": {**RECIPE, "early_exit": True}}, "^early_exit: a student"),
     ):
         with pytest.raises(InputError, match=named):
             distill_task(task_taught(**changes))
@@ -139,8 +141,7 @@ def unlabelled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("unlabelled")
     (folder / "texts.txt").write_text("\n\n".join(SENTENCES[:4]))
     rows = [{"text": text, "kind": "whatever"} for text in SENTENCES[4:7]]
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return [folder / "texts.txt", folder / "rows.jsonl"]
+    return [folder / "texts.txt", write_jsonl(folder / "rows.jsonl", rows)]
 
 
 def probabilities(run, texts, labels):

@@ -1,6 +1,5 @@
 """What fine-tuned runs of a tiny network need, and one of them that many tests look at."""
 
-import json
 import shutil
 
 import pytest
@@ -12,6 +11,7 @@ from albert_tf.finetuning.task_table import task_entries
 from albert_tf.settings import replace_fields
 from albert_tf.tasks.columns import Columns
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
+from tests.tiny import write_jsonl
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def own_table(made_once):
 
     def write(folder):
         folder.mkdir()
-        (folder / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+        write_jsonl(folder / "own.jsonl", ROWS)
 
     return made_once("own", write) / "own.jsonl"
 

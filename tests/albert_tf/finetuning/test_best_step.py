@@ -1,6 +1,5 @@
 """Which step of a fine-tuned run is taken, kept, and waited for."""
 
-import json
 import shutil
 
 import numpy as np
@@ -13,7 +12,7 @@ from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.run_directory import RunDirectory, StepOrder, read_metrics
 from hub_export.export import export
-from tests.tiny import TINY
+from tests.tiny import TINY, change_json, write_jsonl
 
 NETWORK = TINY.replace(num_hidden_layers=1)
 
@@ -23,7 +22,7 @@ def write_figures(run, values, figure="eval_accuracy", losses=()):
     lines = [
         {"step": step, "eval_loss": losses.get(step, 1.0), figure: value} for step, value in values.items()
     ]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_jsonl(run / "metrics.jsonl", lines)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +60,7 @@ def test_the_best_evaluation_decides_and_the_loss_among_equals(steps, tmp_path):
         assert RunDirectory(run).default_step() == 8
     write_figures(run, {1: 0.2, 2: 0.1, 3: 0.1}, "eval_error", {1: 0.1, 2: 0.5, 3: 0.4})
     assert StepOrder("eval_error", is_highest=False).step(read_metrics(run), [1, 2, 3]) == 3
-    task = json.loads((run / "task.json").read_text())
-    (run / "task.json").write_text(json.dumps(task | {"best_by": "eval_loss"}))
+    change_json(run / "task.json", best_by="eval_loss")
     write_figures(run, equal, losses={2: 0.5, 4: 0.2, 6: 0.3})
     assert RunDirectory(run).default_step() == 4
     assert RunDirectory(steps).default_step() == 8

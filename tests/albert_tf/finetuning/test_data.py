@@ -1,7 +1,6 @@
 """What is trained on and what is held out of it."""
 
 import collections
-import json
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from albert_tf.tasks.examples import ChoiceRecord, QuestionRecord, TextRecord, l
 from albert_tf.tasks.losses import LABEL
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics
-from tests.tiny import TINY
+from tests.tiny import TINY, write_jsonl
 
 COLUMNS = Columns("text", None, "kind")
 
@@ -85,9 +84,7 @@ def test_questions_on_one_context_stay_together(kind):
 
 
 def own_file(folder, rows):
-    file = folder / "own.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return write_jsonl(folder / "own.jsonl", rows)
 
 
 def own_sets(file, dev=None, task="classification", columns=COLUMNS):

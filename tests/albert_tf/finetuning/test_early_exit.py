@@ -12,11 +12,9 @@ import albert_tf
 from albert_tf import cli
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
-from albert_tf.finetuning.distill import TaskDistillation
 from albert_tf.finetuning.evaluation import evaluate_finetuned
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import load_finetuned
-from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.predict import predict
 from albert_tf.tasks.columns import Columns
 from hub_export.export import export
@@ -166,24 +164,6 @@ def test_others_have_one_classifier(exits, tmp_path):
     found, expected = weights(tmp_path / "back", 0), weights(exits)
     for name, value in found.items():
         np.testing.assert_array_equal(value, expected[name], err_msg=name)
-
-
-OWN = {"output": "run", "train": "own.csv", "columns": Columns("text", None, "kind"), "init_from": "r"}
-
-
-@pytest.mark.parametrize(
-    ("make", "task", "recipe", "message"),
-    [
-        (Finetuning, "multi_label", {"early_exit": True}, "^early_exit: .*'multi_label'"),
-        (Finetuning, "classification", {"exit_threshold": 0.1}, "^exit_threshold: .*'classification'"),
-        (Finetuning, "regression", {"exit_threshold": 0.1}, "^exit_threshold: .*'regression'"),
-        (TaskDistillation, "classification", {"early_exit": True}, "^early_exit: a student"),
-    ],
-)
-def test_bad_combinations(make, task, recipe, message):
-    teacher = {"teacher": "t"} if make is TaskDistillation else {}
-    with pytest.raises(InputError, match=message):
-        make(**OWN, task=task, recipe=recipe, **teacher)
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from hub_export.export import export
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import SENTENCES
 from tests.albert_tf.finetuning.test_predict import write_glue
+from tests.tiny import change_json, write_jsonl
 
 COLUMNS = Columns("text", None, "kind")
 LABELS = {"classification": ["tale", "verse"], "multi_label": ["", "a", "b", "a|b"]}
@@ -37,12 +38,10 @@ def table(tmp_path):
     """A function that writes a table with labels of a task."""
 
     def write(task):
-        file = tmp_path / f"{task}.jsonl"
         names = LABELS.get(task, ["1", "2.5", "4"])
         kinds = [names[(5 * n + n // 3) % len(names)] for n in range(len(SENTENCES))]
         rows = [{"text": text, "kind": kind} for text, kind in zip(SENTENCES, kinds, strict=True)]
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return file, kinds
+        return write_jsonl(tmp_path / f"{task}.jsonl", rows), kinds
 
     return write
 
@@ -126,7 +125,7 @@ def test_no_threshold_is_chosen_by_one_label(run_of, task, label, named):
     file, _, run = run_of(task)
     before = [(run / name).read_bytes() for name in ("task.json", "recipe.json")]
     rows = [{**json.loads(line), "kind": label} for line in file.read_text().splitlines()]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(file, rows)
     line = choose_threshold(run, evaluate_finetuned(run, file=file).sets)
     assert named in line and str(len(rows)) in line
     assert [(run / name).read_bytes() for name in ("task.json", "recipe.json")] == before
@@ -212,9 +211,8 @@ def test_a_run_that_is_done_chooses_one(finetuned, asked, own_table, tmp_path):
 def test_predictions_at_a_threshold_come_first(run_of, tmp_path):
     file, _, run = run_of("classification")
     _, scores = read_probabilities(run, file, tmp_path / "a.csv")
-    task = json.loads((run / "task.json").read_text())
     threshold = float(np.median(scores[:, 1]))
-    (run / "task.json").write_text(json.dumps({**task, "threshold": threshold}))
+    change_json(run / "task.json", threshold=threshold)
     for name, options in (("plain", {}), ("best", {"top_k": 2})):
         predict(run, file, tmp_path / f"{name}.jsonl", **options)
     plain, best = (
@@ -274,8 +272,7 @@ def test_what_has_no_labels_has_no_probabilities(run_of, saved, tmp_path, capsys
 
 
 def test_a_threshold_is_between_two_labels(tmp_path):
-    file = tmp_path / "own.jsonl"
-    file.write_text("".join(json.dumps({"text": name, "kind": name}) + "\n" for name in "abc"))
+    file = write_jsonl(tmp_path / "own.jsonl", [{"text": name, "kind": name} for name in "abc"])
     records = TASK_SPECS["classification"].format.read(file, True, COLUMNS)
     with pytest.raises(InputError, match=r"threshold: .* 3"):
         task_entries("classification", records, 32, COLUMNS, threshold=0.3)

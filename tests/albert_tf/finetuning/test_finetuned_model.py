@@ -23,7 +23,7 @@ from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.task import Examples
 from tests.albert_tf.commands import mistake
-from tests.tiny import DOCUMENTS, TINY
+from tests.tiny import DOCUMENTS, TINY, write_jsonl
 
 SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 
@@ -128,10 +128,8 @@ COLUMNS = Columns("text", label="kind")
 
 @pytest.fixture
 def table(tmp_path):
-    file = tmp_path / "own.jsonl"
     rows = [{"text": text, "kind": "ab"[n % 2]} for n, text in enumerate(SENTENCES)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return write_jsonl(tmp_path / "own.jsonl", rows)
 
 
 @pytest.fixture
@@ -140,8 +138,8 @@ def run(saved, table):
     return saved("classification", records, 32, COLUMNS)
 
 
-def test_another_vocabulary_than_the_run_s(run, shared):
-    shutil.copyfile(shared / "data/vocabulary/30k-clean.model", run / "spiece.model")
+def test_another_vocabulary_than_the_run_s(run, published_vocabulary):
+    shutil.copyfile(published_vocabulary, run / "spiece.model")
     with pytest.raises(InputError, match="vocabulary"):
         load_finetuned(run)
     (run / "spiece.model").unlink()
@@ -155,9 +153,7 @@ def test_tasks_of_runs(run):
     for model in ({"model": "pretrainer", "sentence_objective": "sop"}, {"model": "encoder"}):
         with pytest.raises(InputError, match=r"^here/run is pre-trained only: .*--init_from here/run "):
             run_task(model, "here/run")
-    with pytest.raises(
-        InputError, match=r"^here/run/task\.json: task='mnli' does not fit model='span_labeler'"
-    ):
+    with pytest.raises(InputError, match=r"^here/run/task\.json: task='mnli' .*model='span_labeler'"):
         run_task({"task": "mnli", "model": "span_labeler"}, "here/run")
     assert run_task({"task": "mnli"}, "run", "ax") == "ax"
     assert run_task({"task": "mnli"}, "run") == run_task({"task": "mnli"}, "run", "mnli") == "mnli"

@@ -47,7 +47,7 @@ LEARNT = ["squad-v2.0", "race", "multi_label", "tagging"]
 
 
 @pytest.mark.parametrize("name", LEARNT)
-def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
+def test_learnt_by_heart_and_served_as_predicted(name, shared, published_vocabulary, tmp_path):
     spec, run = TASK_SPECS[name], tmp_path / "run"
     (tmp_path / "data").mkdir()
     has_windows = spec.task_class.has_windows
@@ -56,7 +56,7 @@ def test_learnt_by_heart_and_served_as_predicted(name, shared, tmp_path):
         output=run,
         task=name,
         config=SMALL,
-        vocabulary=shared / "data/vocabulary/30k-clean.model",
+        vocabulary=published_vocabulary,
         recipe=RECIPE | (LONGER if has_windows else {}),
         questions=WINDOWS if has_windows else {},
         loop={"eval_every": 75, "checkpoint_every": 75},

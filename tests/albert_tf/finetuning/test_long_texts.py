@@ -17,6 +17,7 @@ from hub_export.export import export
 from hub_export.module_check import find_faults
 from tests.albert_tf.finetuning.runs import LOOP, RECIPE, SENTENCES
 from tests.albert_tf.pretraining.runs import weights
+from tests.tiny import write_jsonl
 
 S, STRIDE = 16, 9
 TEXTS = [*SENTENCES[:3], " ".join(SENTENCES[:5]), "", " ".join(SENTENCES)]
@@ -69,7 +70,7 @@ def test_all_ways_to_ask_read_texts_as_training_did(long_run, piece_tokenizer, o
         entries = json.loads((run / file).read_text())
         assert entries.items() >= {"pooling": "mean", **LONG[long]}.items()
     # predict
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in TEXTS])
     columns = Columns("text", None, None)
     predict(run, tmp_path / "in.jsonl", tmp_path / "out.jsonl", columns=columns, probabilities=True)
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]

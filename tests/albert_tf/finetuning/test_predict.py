@@ -24,6 +24,7 @@ from albert_tf.tasks.glue import GLUE
 from albert_tf.tasks.squad_metrics import squad_scores
 from albert_tf.tasks.tables import read_table
 from tests.albert_tf.finetuning.runs import SENTENCES
+from tests.tiny import change_json, write_jsonl
 
 COLUMNS = Columns("text", None, "kind")
 
@@ -155,11 +156,9 @@ def test_tags(saved, tmp_path):
 def test_tags_of_plain_texts(saved, tmp_path):
     """Those of a pipeline, of texts in a column of a table."""
     run = saved("tagging", [TaggedRecord("f", 1, ("a", "b", "c"), ("O", "X", "Y"))])
-    task = json.loads((run / "task.json").read_text())
-    (run / "task.json").write_text(json.dumps({**task, "words": "punctuation"}))
+    change_json(run / "task.json", words="punctuation")
     texts = ["(Paris) “schön”, sagt 🐝.", "", *SENTENCES[:3]]
-    table = tmp_path / "texts.jsonl"
-    table.write_text("".join(json.dumps({"t": text, "n": n}) + "\n" for n, text in enumerate(texts)))
+    table = write_jsonl(tmp_path / "texts.jsonl", [{"t": text, "n": n} for n, text in enumerate(texts)])
     expected = albert_tf.pipeline(run)(texts)
     assert expected[0] and expected[1] == []
     predict(run, table, tmp_path / "found.jsonl", columns=Columns("t"))

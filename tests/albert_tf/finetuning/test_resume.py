@@ -16,12 +16,12 @@ from albert_tf.runs.checkpoints import checkpoint_steps
 from albert_tf.signals import Preempted
 from albert_tf.tasks.columns import Columns
 from albert_tf.training import loop
-from tests.albert_tf.commands import ends
+from tests.albert_tf.commands import ends, words_of
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.albert_tf.training.hosts import start
 from tests.albert_tf.training.toy import dying_after
-from tests.tiny import TINY
+from tests.tiny import TINY, write_jsonl
 
 
 def assert_same_weights(found, expected, step=6):
@@ -135,8 +135,8 @@ def test_other_settings_are_refused(finetuned, asked, changes, message):
 def test_other_data_is_refused_wherever_it_lies(
     finetuned, asked, change, message, own_table, tmp_path, monkeypatch
 ):
-    file = tmp_path / "changed.jsonl"
-    file.write_text("".join(json.dumps(row | change if n == 3 else row) + "\n" for n, row in enumerate(ROWS)))
+    rows = [*ROWS[:3], ROWS[3] | change, *ROWS[4:]]
+    file = write_jsonl(tmp_path / "changed.jsonl", rows)
     with pytest.raises(InputError, match=message):
         finetune(asked(finetuned, train=file))
     if "text" in change:
@@ -195,7 +195,7 @@ def words(own_table, tiny_vocabulary, tmp_path):
             "seq_length": 32, "steps": 18, "warmup_steps": 2, "learning_rate": 0.001, "dropout": 0.1,
             "log_every": 1, "eval_every": 6, "checkpoint_every": 3, "keep": 2, **changes,
         }  # fmt: skip
-        return ["finetune", *(str(x) for name, value in flags.items() for x in (f"--{name}", value))]
+        return words_of("finetune", **flags)
 
     return make
 

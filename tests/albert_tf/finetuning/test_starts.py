@@ -1,7 +1,6 @@
 """Where the weights of a fine-tuned run begin."""
 
 import dataclasses
-import json
 import shutil
 
 import numpy as np
@@ -15,7 +14,7 @@ from albert_tf.runs.build_model import build_model
 from albert_tf.tasks.columns import Columns
 from tests.albert_tf.finetuning.runs import RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import weights
-from tests.tiny import TINY
+from tests.tiny import TINY, write_jsonl
 
 NETWORK = TINY.replace(num_hidden_layers=1, initializer_range=0.3)
 HEAD = {"classifier/output_weights:0", "classifier/output_bias:0"}
@@ -130,7 +129,7 @@ def test_the_best_step_of_a_finetuned_run_is_taken(saved, begun):
     origin = saved({"model": "classifier", "num_labels": 2}, **entries)
     albert_tf.save(build_model(NETWORK, {"model": "classifier", "num_labels": 2}), origin, step=5)
     lines = [{"step": 0, "eval_accuracy": 0.7}, {"step": 5, "eval_accuracy": 0.6}]
-    (origin / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_jsonl(origin / "metrics.jsonl", lines)
     found, _ = begun(origin)
     for name in found.keys() - HEAD:
         np.testing.assert_array_equal(found[name], weights(origin, 0)[name], err_msg=name)
@@ -169,8 +168,8 @@ def test_a_run_that_was_not_finetuned_is_no_output(asked, pretrained, saved, tmp
     assert [path.name for path in (tmp_path / "seeds").iterdir()] == ["seed-1"]
 
 
-def test_starts_that_are_none(asked, pretrained, saved, shared, tmp_path):
-    run, other = tmp_path / "run", shared / "data/vocabulary/30k-clean.model"
+def test_starts_that_are_none(asked, pretrained, saved, published_vocabulary, tmp_path):
+    run, other = tmp_path / "run", published_vocabulary
     without = saved({"model": "encoder"}, vocabulary=None)
     cases = [
         ({"init_from": without}, r"run has no vocabulary"),

@@ -5,7 +5,7 @@ The signatures that they ask are tested by hand in tests/hub_export/serving.
 
 import itertools
 import shutil
-import time
+import timeit
 
 import numpy as np
 import pandas as pd
@@ -434,11 +434,7 @@ WRONG = [
     ("tagging", [[["a"]]], r"inputs\[0\]\[0\]"),
     ("multiple_choice", {"context": "a", "question": "b", "options": "c"}, r"\['options'\]='c'"),
     ("multiple_choice", {"context": "a", "question": "b", "options": ["c"]}, "1 options, .* 2 to 3"),
-    (
-        "multiple_choice",
-        {"context": "a", "question": "b", "options": ["c", ""]},
-        r"\['options'\]\[1\] is empty",
-    ),
+    ("multiple_choice", {"context": "a", "question": "b", "options": ["c", ""]}, r"\['options'\]\[1\]"),
 ]
 
 
@@ -553,12 +549,7 @@ def test_what_lies_beyond_an_input_costs_no_time(asked):
         return asked(kind)([{**INPUTS[kind][0], "context": text} if kind == "multiple_choice" else text])
 
     def seconds(text):
-        times = []
-        for _ in range(2):
-            start = time.perf_counter()
-            asked("classification")([text])
-            times.append(time.perf_counter() - start)
-        return min(times)
+        return min(timeit.repeat(lambda: asked("classification")([text]), number=1, repeat=2))
 
     text = "the [MASK] wall " + "the old wall " * 100_000
     for kind in ("classification", "fill_mask", "multiple_choice"):

@@ -9,7 +9,10 @@ from albert_tf.constants import ENCODER_INPUTS
 from albert_tf.conversion.convert import convert
 from albert_tf.models.heads import IMPOSSIBLE
 from albert_tf.models.span_labeler import AnswerabilityHead
+from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks import create_task
+from albert_tf.training.metrics_logger import loss_metrics
 from tests.tiny import TINY
 
 STARTS, ENDS = 3, 4  # beams of the recorded predictions
@@ -82,23 +85,19 @@ def test_outputs_of_the_beam(model, expected, unknown):
         np.testing.assert_allclose(outputs[name], recorded, rtol=0, atol=1e-5, err_msg=name)
 
 
-def test_gradients(model, expected):
+def test_losses_and_gradients(model, expected):
+    batch = inputs(expected, "start_positions", "end_positions", "is_impossible")
+    loss_fn = create_task(task_of(model)).loss_fn()
     with tf.GradientTape() as tape:
-        outputs = model(inputs(expected, "start_positions"))
-        losses = {
-            name: -tf.reduce_mean(tf.gather(outputs[f"{name}_logits"], positions, batch_dims=1))
-            for name, positions in (
-                ("start", expected["start_positions"]),
-                ("end", expected["end_positions"]),
-            )
-        }
-        impossible = tf.constant(expected["is_impossible"], tf.float32)
-        losses["answer"] = tf.reduce_mean(
-            tf.nn.sigmoid_cross_entropy_with_logits(impossible, outputs["no_answer_logits"])
-        )
-        total = (losses["start"] + losses["end"] + losses["answer"]) / 2
-    for name, loss in {**losses, "total": total}.items():
-        np.testing.assert_allclose(loss, expected[f"{name}_loss"], rtol=0, atol=1e-5, err_msg=name)
+        terms = loss_fn.terms(model(batch), batch)
+        total = sum(term.loss / term.weight for term in terms.values())
+    metrics = loss_metrics(terms)
+    for name, loss in (
+        ("loss", expected["total_loss"]),
+        ("span_loss", (expected["start_loss"] + expected["end_loss"]) / 2),
+        ("answer_loss", expected["answer_loss"] / 2),
+    ):
+        np.testing.assert_allclose(metrics[name], loss, rtol=0, atol=1e-5, err_msg=name)
     gradients = tape.gradient(total, model.trainable_variables)
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
         if variable.name.startswith("pooler/"):

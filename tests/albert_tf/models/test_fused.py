@@ -118,4 +118,6 @@ def test_a_network_learns_the_same_and_only_training_is_compiled(rng):
     for training in (False, True):
         library = call.get_concrete_function(inputs, training).graph.as_graph_def().library
         names = [f.signature.name for f in library.function if f.attr["_XlaMustCompile"].b]
-        assert [any(part in name for name in names) for part in ("_wide_", "_softmax_")] == [training] * 2
+        assert [any(part in name for name in names) for part in ("_compute_in_float32_", "_softmax_")] == [
+            training
+        ] * 2

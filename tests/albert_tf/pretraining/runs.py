@@ -7,7 +7,7 @@ import albert_tf
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.runs.checkpoints import checkpoint_steps, delete_checkpoint
-from tests.tiny import TINY
+from tests.tiny import TINY, write_jsonl
 
 RECIPE = PretrainingRecipe().replace(
     learning_rate=0.01, batch_size=4, steps=6, warmup_steps=2, seq_length=32, max_predictions=5
@@ -33,7 +33,7 @@ def stopped_at(run, step, copy):
         if later > step:
             delete_checkpoint(copy, later)
     lines = [line for line in metrics(copy) if line["step"] < step or "loss" in line]
-    (copy / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_jsonl(copy / "metrics.jsonl", lines)
     return copy
 
 

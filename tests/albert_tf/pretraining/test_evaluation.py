@@ -1,6 +1,5 @@
 """Held-out losses of a run."""
 
-import json
 import shutil
 
 import numpy as np
@@ -14,6 +13,7 @@ from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.pretraining_settings import read_recipe
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from tests.albert_tf.pretraining.runs import evaluation_batches, metrics
+from tests.tiny import change_json
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +100,7 @@ def test_another_step_length_and_more_passes(run, tiny_corpus, evaluated):
 @pytest.mark.slow
 def test_other_masks_are_those_of_a_run_that_was_trained_with_them(run, tiny_corpus, evaluated, tmp_path):
     copy, asked = shutil.copytree(run, tmp_path / "run"), {"masked_lm_prob": 0.3, "max_ngram": 1}
-    recipe = json.loads((run / "recipe.json").read_text())
-    (copy / "recipe.json").write_text(json.dumps({**recipe, **asked, "max_predictions": None}))
+    change_json(copy / "recipe.json", **asked, max_predictions=None)
     figures = evaluate_run(run, [str(tiny_corpus)], batch_size=4, **asked)
     assert figures == evaluate_run(copy, [str(tiny_corpus)], batch_size=4)
     assert figures != evaluated

@@ -8,6 +8,7 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.tasks.dataset_files import read_choices, read_race
 from albert_tf.tasks.multiple_choice import choice_lengths, question_with_option
+from tests.tiny import write_jsonl
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,6 @@ ROW = {"context": "Tea.", "question": "What?", "options": ["tea", "soup"], "labe
 
 
 def test_json_lines(tmp_path):
-    file = tmp_path / "own.jsonl"
     rows = [
         ROW,
         {**ROW, "label": "A", "more": 3},
@@ -91,7 +91,7 @@ def test_json_lines(tmp_path):
         {**ROW, "label": 1.0},
         {**ROW, "label": " B"},
     ]
-    file.write_text("\n".join(map(json.dumps, rows)))
+    file = write_jsonl(tmp_path / "own.jsonl", rows)
     records = read_choices(file)
     assert [(record.where, record.id, record.label) for record in records] == [
         (f"{file}:{n + 1}", str(n), label) for n, label in enumerate((1, 0, 0, 0, 1, 1))

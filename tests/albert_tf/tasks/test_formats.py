@@ -21,6 +21,7 @@ from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.formats import SAME_AS_INPUT, OutputFormat, write_predictions
 from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
 from albert_tf.tasks.task import Prediction
+from tests.tiny import write_jsonl
 
 
 def of(kind, value, *scores):
@@ -183,8 +184,7 @@ def test_one_file_or_a_folder(tmp_path):
 def test_more_options_than_letters_are_numbered(tmp_path):
     options = list(map(str, range(40)))
     rows = [{"context": "c", "options": some, "label": "B"} for some in (options, ["a", "b"])]
-    file = tmp_path / "a.jsonl"
-    file.write_text("".join(json.dumps({"question": "q", **row}) + "\n" for row in rows))
+    file = write_jsonl(tmp_path / "a.jsonl", [{"question": "q", **row} for row in rows])
     predictions = [of(Prediction, 39, *np.eye(40)[39]), of(Prediction, 1, 0.25, 0.75)]
     (content,) = create_choice_writer(file, read_choices(file), SAME_AS_INPUT)(predictions).values()
     assert [json.loads(line)["prediction"] for line in content.splitlines()] == ["39", "1"]

@@ -8,16 +8,8 @@ from albert_tf.tasks.dataset_files import read_squad
 from albert_tf.tasks.examples import Answer, QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.squad_metrics import normalized_answer
-from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 
 POSITIONS = ("start_positions", "end_positions", "is_impossible")
-
-
-@pytest.fixture(scope="module")
-def tokenizer(shared):
-    return SentencePieceTokenizer(
-        SentencePieceVocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
-    )
 
 
 def asked(context, answer=None, start=0, question="Which colour?"):
@@ -61,12 +53,12 @@ def packed(rows, number):
     return [2, *question, 3, *context, 3]
 
 
-def test_recorded_windows(shared, tokenizer):
+def test_recorded_windows(shared, published_tokenizer):
     folder = shared / "golden/squad_windows"
     recorded = json.loads((folder / "expected.json").read_text())
     settings = {name: recorded["settings"][name] for name in ("seq_length", "doc_stride", "max_query_length")}
     records = read_squad(folder / "dataset.json", has_impossible=True, needs_answers=True)
-    found = question_rows(records, tokenizer, **settings)
+    found = question_rows(records, published_tokenizer, **settings)
     windows, numbers = Windows(found), {}
     for number, window in enumerate(recorded["windows"]):
         assert records[windows.rows[number]].id == window["question_id"]
@@ -84,10 +76,10 @@ def test_recorded_windows(shared, tokenizer):
     assert len(found.rows) == len(recorded["windows"])
 
 
-def test_answers_come_back(shared, tokenizer):
+def test_answers_come_back(shared, published_tokenizer):
     """All but 30, which are annotated from or up to the middle of a word."""
     records = read_squad(shared / "data/squad/dev-v1.1.json", has_impossible=False, needs_answers=True)
-    found = question_rows(records, tokenizer, 384)
+    found = question_rows(records, published_tokenizer, 384)
     starts, ends, impossible = (found.rows.features[field] for field in POSITIONS)
     windows, with_answer = Windows(found), np.flatnonzero(impossible == 0)
     texts = {windows.rows[n]: windows.text(n, starts[n], ends[n]) for n in with_answer}
@@ -109,16 +101,20 @@ def test_answers_come_back(shared, tokenizer):
         ("It is 2½ miles", " is "),
     ],
 )
-def test_offsets_in_text_that_is_not_ascii(tokenizer, context, answer):
-    found = question_rows([asked(context, answer, context.index(answer))], tokenizer, 384)
+def test_offsets_in_text_that_is_not_ascii(published_tokenizer, context, answer):
+    found = question_rows([asked(context, answer, context.index(answer))], published_tokenizer, 384)
     start, end = (int(found.rows.features[name][0]) for name in POSITIONS[:2])
     assert Windows(found).text(0, start, end).strip("\u200b") == answer.strip()
 
 
-def test_a_window_without_the_whole_answer_has_none(tokenizer):
+def test_a_window_without_the_whole_answer_has_none(published_tokenizer):
     words = "one two three four five six seven eight nine ten eleven twelve"
     found = question_rows(
-        [asked(words, "six seven", words.index("six"))], tokenizer, 12, doc_stride=3, max_query_length=3
+        [asked(words, "six seven", words.index("six"))],
+        published_tokenizer,
+        12,
+        doc_stride=3,
+        max_query_length=3,
     )
     lengths = found.rows.lengths[:, 1].tolist()
     assert len({tuple(packed(found.rows, n)[1:4]) for n in range(3)}) == 1
@@ -129,24 +125,26 @@ def test_a_window_without_the_whole_answer_has_none(tokenizer):
     assert Windows(found).text(1, 7, 8) == "six seven"
     # Where the answer ends with the window it is inside, and a token further on it is not.
     ten = question_rows(
-        [asked(words, "ten", words.index("ten"))], tokenizer, 12, doc_stride=3, max_query_length=3
+        [asked(words, "ten", words.index("ten"))], published_tokenizer, 12, doc_stride=3, max_query_length=3
     )
     assert ten.rows.features["is_impossible"].tolist() == [1, 1, 0]
 
 
-def test_empty_contexts_and_questions_without_answers(tokenizer):
-    found = question_rows([asked(""), asked("The sea.")], tokenizer, 64, max_query_length=16)
+def test_empty_contexts_and_questions_without_answers(published_tokenizer):
+    found = question_rows([asked(""), asked("The sea.")], published_tokenizer, 64, max_query_length=16)
     assert found.record_map.windows.rows.numpy().tolist() == [0, 1]
     assert found.rows.features["is_impossible"].tolist() == [1, 1]
     assert found.rows.lengths[0, 1] == 0
-    unlabelled = question_rows([asked("The sea.")], tokenizer, 64, is_labelled=False, max_query_length=16)
+    unlabelled = question_rows(
+        [asked("The sea.")], published_tokenizer, 64, is_labelled=False, max_query_length=16
+    )
     assert unlabelled.rows.features == {}
 
 
-def test_impossible_settings(tokenizer):
+def test_impossible_settings(published_tokenizer):
     with pytest.raises(InputError, match=r"seq_length=64 .* 68 "):
-        question_rows([asked("The sea.")], tokenizer, 64)
+        question_rows([asked("The sea.")], published_tokenizer, 64)
     with pytest.raises(InputError, match="doc_stride=0"):
-        question_rows([asked("The sea.")], tokenizer, 384, doc_stride=0)
+        question_rows([asked("The sea.")], published_tokenizer, 384, doc_stride=0)
     with pytest.raises(InputError, match="question q1"):
-        question_rows([asked("\u200b", "\u200b", 0)], tokenizer, 384)
+        question_rows([asked("\u200b", "\u200b", 0)], published_tokenizer, 384)

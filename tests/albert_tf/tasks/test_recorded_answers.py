@@ -10,7 +10,6 @@ from albert_tf.finetuning.finetuned_model import create_predict_fn
 from albert_tf.tasks.dataset_files import read_squad
 from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
-from albert_tf.text.sentencepiece import SentencePieceTokenizer, SentencePieceVocabulary
 from tests.tiny import DOCUMENTS
 
 
@@ -47,13 +46,10 @@ class Recorded:
 
 
 @pytest.mark.parametrize("kind", ["span", "answerability"])
-def test_recorded_answers(shared, kind):
+def test_recorded_answers(shared, published_tokenizer, kind):
     folder = shared / "golden/squad_windows"
     recorded = json.loads((folder / "expected.json").read_text("utf-8"))
     settings = recorded["settings"]
-    tokenizer = SentencePieceTokenizer(
-        SentencePieceVocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
-    )
     records = read_squad(folder / "dataset.json", has_impossible=True, needs_answers=True)
     config = {
         **{
@@ -64,7 +60,7 @@ def test_recorded_answers(shared, kind):
         "answerability": kind == "answerability",
     }
     answering = QuestionAnswering(config)
-    examples = answering.encode(records, tokenizer, True)
+    examples = answering.encode(records, published_tokenizer, True)
     assert len(examples.rows) == len(recorded["windows"])
     model = Recorded(recorded, kind == "answerability")
     found = create_predict_fn(answering, model, 16)(examples).predictions
@@ -75,21 +71,22 @@ def test_recorded_answers(shared, kind):
             np.testing.assert_allclose(prediction.null_odds, expected["null_odds"][record.id], rtol=1e-6)
         else:
             assert prediction.null_odds is None
-        if not record.context.isascii():
-            continue  # of which the recorded characters are not exact
-        compared += 1
-        assert prediction.text(settings["null_threshold"]) == expected["predictions"][record.id]
         best = expected["nbest"][record.id]
-        assert [answer.text for answer in prediction.answers[:3]] == [answer["text"] for answer in best]
+        if record.context.isascii():
+            compared += 1
+            assert prediction.text(settings["null_threshold"]) == expected["predictions"][record.id]
+            assert [answer.text for answer in prediction.answers[:3]] == [answer["text"] for answer in best]
+        else:  # The recorded characters are not exact, and answers of the same text are one.
+            best = best[:1]
         for answer, entry in zip(prediction.answers, best, strict=False):
             for name in ("start_log_prob", "end_log_prob"):
                 np.testing.assert_allclose(getattr(answer, name), entry[name], rtol=1e-6)
             # Among the recorded candidates of the simple head is padding, so that there are fewer answers.
             share = answer.probability / prediction.answers[0].probability
             np.testing.assert_allclose(share, entry["probability"] / best[0]["probability"], rtol=1e-5)
-            if kind == "answerability":
+            if kind == "answerability" and record.context.isascii():
                 np.testing.assert_allclose(answer.probability, entry["probability"], rtol=1e-5)
-            assert record.context[answer.start : answer.end] == answer.text
+            assert record.context.encode()[answer.start : answer.end] == answer.text.encode()
     assert compared > 15
 
 

@@ -145,16 +145,8 @@ def test_rows_broken_by_line_feeds(file):
         ("data.csv", 'text,label\na,1\n"b"c,1\n', "data.csv:3"),
         ("data.csv", 'text,label\na,1\n"b,1\nc,0\n', "data.csv:3"),
         ("data.tsv", "text\tlabel\na\tb\t1\n", "data.tsv:2"),
-        (
-            "data.csv",
-            "text\na,b\n",
-            r"data.csv:2: cells: 2, and columns: 1 \('text'\): a cell with a comma stands in quotes",
-        ),
-        (
-            "data.csv",
-            "text;label\na;b,c\n",
-            r"columns: 1 .*separated by ;: write it with commas, or as \.tsv",
-        ),
+        ("data.csv", "text\na,b\n", r"data.csv:2: cells: 2, and columns: 1 \('text'\)"),
+        ("data.csv", "text;label\na;b,c\n", "columns: 1 .*separated by ;"),
         ("data.csv", '"text";"label"\n"a, b";"c"\n', r"data.csv:1: .*separated by ;: write it with commas"),
         ("data.tsv", '"text"\t"label"\n"a"b\t1\n', "data.tsv:2"),
         ("data.txt", "text,label\na,1\n", "data.txt.*.csv, .tsv, .jsonl"),
@@ -216,9 +208,7 @@ def test_columns_that_are_mistaken(file):
     with pytest.raises(InputError, match="`label` text is the column of the texts, too"):
         read_user_table(table, True, Columns("text", label="text"))
     table = read_table(file("text\tlabel\na\tb\n"))
-    with pytest.raises(
-        InputError, match=r"no column text='text'.*separated by tabs: name it \.tsv, or of st"
-    ):
+    with pytest.raises(InputError, match=r"no column text='text'.*separated by tabs: name it \.tsv"):
         read_text_records(table, Columns("text"))
 
 

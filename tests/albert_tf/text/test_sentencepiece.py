@@ -22,9 +22,9 @@ ALPHABETS = (
 
 
 @pytest.fixture(scope="module")
-def real_pair(shared):
+def real_pair(published_vocabulary):
     """The fast tokenizer and SentencePiece itself, with ALBERT's own vocabulary."""
-    vocabulary = SentencePieceVocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
+    vocabulary = SentencePieceVocabulary.from_file(published_vocabulary)
     return FastSentencePieceTokenizer(vocabulary), SentencePieceTokenizer(vocabulary)
 
 

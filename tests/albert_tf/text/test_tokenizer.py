@@ -26,13 +26,8 @@ from tests.tiny import CORPUS
 
 
 @pytest.fixture(scope="module")
-def real_model(shared):
-    return shared / "data/vocabulary/30k-clean.model"
-
-
-@pytest.fixture(scope="module")
-def real_tokenizer(real_model):
-    return albert_tf.Tokenizer(real_model)
+def real_tokenizer(published_vocabulary):
+    return albert_tf.Tokenizer(published_vocabulary)
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +55,13 @@ def test_tokens_of_the_published_preprocessor(real_tokenizer, recorded):
 
 
 @pytest.mark.parametrize("strip_accents", [True, False])
-def test_cased_text_is_composed_by_sentencepiece(real_model, strip_accents):
+def test_cased_text_is_composed_by_sentencepiece(published_vocabulary, strip_accents):
     """NFD text and its composed form are the same to a cased vocabulary."""
-    tokenizer = albert_tf.Tokenizer(real_model, lowercase=False, strip_accents=strip_accents)
+    tokenizer = albert_tf.Tokenizer(published_vocabulary, lowercase=False, strip_accents=strip_accents)
     composed = ["한국어", "naïve façade", "The Å", "ｆｕｌｌ ｗｉｄｔｈ"]
     decomposed = [unicodedata.normalize("NFD", text) for text in composed]
     assert tokenizer(composed).to_list() == tokenizer(decomposed).to_list()
-    reference = sentencepiece.SentencePieceProcessor(model_file=str(real_model))
+    reference = sentencepiece.SentencePieceProcessor(model_file=str(published_vocabulary))
     if not strip_accents:
         assert tokenizer(composed).to_list() == [reference.encode(text) for text in composed]
 

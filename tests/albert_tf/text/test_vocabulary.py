@@ -21,9 +21,9 @@ def test_starts_word():
     assert list(filter(starts_word, pieces)) == beginning
 
 
-def test_pieces_of_the_published_vocabulary(shared):
-    vocabulary = SentencePieceVocabulary.from_file(shared / "data/vocabulary/30k-clean.model")
-    lines = (shared / "data/vocabulary/30k-clean.vocab").read_text().split("\n")[:-1]
+def test_pieces_of_the_published_vocabulary(published_vocabulary):
+    vocabulary = SentencePieceVocabulary.from_file(published_vocabulary)
+    lines = published_vocabulary.with_suffix(".vocab").read_text().split("\n")[:-1]
     assert list(vocabulary.pieces) == [line.split("\t")[0] for line in lines]
     assert len(vocabulary) == 30000
     assert vocabulary.ordinary_ids.tolist() == list(range(5, 30000))

@@ -34,7 +34,7 @@ def run_check(flags: argparse.Namespace) -> None:
     with quiet_start():
         import tensorflow as tf
 
-        from hub_export.module_check import TEXT_OPS, check
+        from hub_export.module_comparison import TEXT_OPS, check
     tf.get_logger().setLevel("ERROR")  # the loader of TensorFlow 1 is deprecated, but it is what servers run
     for folder in folders:
         ops = check(folder)

@@ -31,9 +31,9 @@ from albert_tf.tasks.serving import DEFAULT, ServingModel, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
-from hub_export import module_check
+from hub_export import module_comparison
 from hub_export.card import CARD, MARK, model_card
-from hub_export.module_check import check as check_module
+from hub_export.module_comparison import check as check_module
 from hub_export.modules import TEXT_SPEC, Module, Preprocessor, encoder_module
 from hub_export.serving_signatures import (
     HEAD_SIGNATURE,
@@ -193,38 +193,38 @@ def _check_output(output: Path, version: Path | None) -> None:
 
 
 def save_module(
-    module: Module, folder: Path, functions: Mapping[str, Any], requests: module_check.Requests
-) -> module_check.ModuleAnswers:
+    module: Module, folder: Path, functions: Mapping[str, Any], requests: module_comparison.Requests
+) -> module_comparison.ModuleAnswers:
     """Writes a module. Returns the outputs that the module and its signatures have in memory."""
     # `tf.saved_model.save` without signatures saves the one in this attribute. So a module that is loaded and
     # saved again keeps its default signature.
     module._default_save_signature = functions[DEFAULT]
     tf.saved_model.save(module, str(folder), signatures=functions)
-    return module_check.run_module(module) | module_check.run_signatures(functions, requests)
+    return module_comparison.run_module(module) | module_comparison.run_signatures(functions, requests)
 
 
-def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> module_check.ModuleAnswers:
+def save_preprocessor(preprocessor: Preprocessor, folder: Path) -> module_comparison.ModuleAnswers:
     """Writes the preprocessor, with a signature for clients that call no modules, such as servers."""
     # Not the module's call, since a signature has no arguments besides its inputs.
     signature = tf.function(lambda text: preprocessor(text), autograph=False).get_concrete_function(TEXT_SPEC)
-    requests = {DEFAULT: {"text": tf.constant(module_check.EXAMPLE_TEXT)}}
+    requests = {DEFAULT: {"text": tf.constant(module_comparison.EXAMPLE_TEXT)}}
     expected = save_module(preprocessor, folder, {DEFAULT: signature}, requests)
-    module_check.write_requests(folder, requests.items())
+    module_comparison.write_requests(folder, requests.items())
     return expected
 
 
-def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> module_check.ModuleAnswers:
+def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> module_comparison.ModuleAnswers:
     """Writes the encoder, with the files that `albert-tf convert --from hub` needs."""
     # A concrete function: saving a tf.function would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
-    expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: module_check.example_ids()})
+    expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: module_comparison.example_ids()})
     _copy_to_assets(run, ASSET_NAMES, folder)
     return expected
 
 
 def save_serving(
     run: RunDirectory, served: ServingModel, signatures: Mapping[str, Signature], folder: Path
-) -> module_check.ModuleAnswers:
+) -> module_comparison.ModuleAnswers:
     """Writes a model for TF Serving with its warm-up requests. Returns the outputs that it has in memory.
 
     For a fine-tuned run the assets hold the files with which other runtimes turn text into inputs of `head`.
@@ -244,8 +244,8 @@ def save_serving(
         )
     # With XLA, requests of all shapes compile all programs during the warm-up.
     shapes = served.compiled.shapes if served.compiled is not None else []
-    warm_up = [(TOKENS_SIGNATURE, module_check.example_ids(*shape)) for shape in shapes]
-    module_check.write_requests(folder, [*requests.items(), *warm_up])
+    warm_up = [(TOKENS_SIGNATURE, module_comparison.example_ids(*shape)) for shape in shapes]
+    module_comparison.write_requests(folder, [*requests.items(), *warm_up])
     return expected
 
 

@@ -29,7 +29,7 @@ from albert_tf.tasks.task import SEQ_LENGTH, to_arrays
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, read_vocabulary
 from hub_export.card import CARD, NO_LICENSE, fill_template
-from hub_export.module_check import CheckFailed
+from hub_export.module_comparison import CheckFailed
 from hub_export.serving_signatures import head_signature, ids_signature
 
 NamedArrays = Mapping[str, np.ndarray]

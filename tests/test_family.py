@@ -20,7 +20,7 @@ from albert_tf.tasks.columns import Columns
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.export import export
-from hub_export.module_check import example_ids
+from hub_export.module_comparison import example_ids
 from tests.tiny import DOCUMENTS, TINY, write_jsonl
 
 LOOP = {"log_every": 0, "eval_every": 0, "checkpoint_every": 0}

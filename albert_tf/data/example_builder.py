@@ -55,15 +55,15 @@ def sentence_pairs(
     of the second sentences from random other documents; the next pair then begins after the first sentence,
     so that little text is lost. The last sentence of a document begins no pair.
 
-    See `segment_pairs` for the arguments; short_seq_prob has no effect here.
+    See `segment_pairs` for the arguments; starts_word and short_seq_prob are not used here.
     """
     coin_seed, other_seed, trim_seed = tf.unstack(tf.random.split(seed, 3))
     count = tf.size(documents.sentence_lengths)  # N
     document_ends = documents.document_ends  # [N]
     coin = tf.random.stateless_uniform([count], coin_seed) < 0.5
     changed = coin & ((objective == "sop") | ((objective == "nsp") & documents.has_several_documents))
-    following = tf.range(count) + (tf.where(changed, 1, 2) if objective == "nsp" else 2)
-    first = chunk_starts(documents, tf.minimum(following, document_ends))
+    next_pair = tf.range(count) + (tf.where(changed, 1, 2) if objective == "nsp" else 2)
+    first = chunk_starts(documents, tf.minimum(next_pair, document_ends))
     first = tf.boolean_mask(first, first + 1 < tf.gather(document_ends, first))  # [C]
     changed = tf.gather(changed, first)
     begin, middle, end = (tf.gather(documents.borders, first + i) for i in range(3))
@@ -87,12 +87,13 @@ def split_long(
     `ends_sentence` is followed by a token that `starts_word`; both are bool [V].
     """
     tokens, borders = documents.tokens, documents.borders  # [T], [N + 1]
-    marks = tf.cast(tf.where(tf.gather(ends_sentence, tokens))[:, 0], tf.int32) + 1  # [M], after the mark
-    line = tf.searchsorted(borders, marks) - 1  # [M]
-    following = tf.gather(tokens, tf.minimum(marks, tf.size(tokens) - 1))
+    after_marks = tf.cast(tf.where(tf.gather(ends_sentence, tokens))[:, 0], tf.int32) + 1  # [M]
+    line = tf.searchsorted(borders, after_marks) - 1  # [M]
+    next_tokens = tf.gather(tokens, tf.minimum(after_marks, tf.size(tokens) - 1))
     is_paragraph = tf.gather(documents.sentence_lengths, line) > PARAGRAPH_TOKENS
-    is_end = is_paragraph & (marks < tf.gather(borders, line + 1)) & tf.gather(starts_word, following)
-    ends = tf.sort(tf.concat([borders[1:], tf.boolean_mask(marks, is_end)], axis=0))
+    is_inside = after_marks < tf.gather(borders, line + 1)
+    is_end = is_paragraph & is_inside & tf.gather(starts_word, next_tokens)
+    ends = tf.sort(tf.concat([borders[1:], tf.boolean_mask(after_marks, is_end)], axis=0))
 
     begins = tf.concat([[0], ends], axis=0)[:-1]
     parts = -(-(ends - begins) // max_tokens)  # parts of each sentence
@@ -134,14 +135,14 @@ def _starts_without_separator(documents: Documents, separator: int) -> tf.Tensor
 def _input_starts(documents: Documents, separator: int, max_tokens: int) -> tf.Tensor:
     """The first sentence of each input, int32 [C]. An input is as many whole sentences as fit."""
     limits = _starts_without_separator(documents, separator) + max_tokens
-    following = tf.searchsorted(documents.borders[1:], limits, side="right")
-    return chunk_starts(documents, tf.minimum(following, documents.document_ends))
+    after_input = tf.searchsorted(documents.borders[1:], limits, side="right")
+    return chunk_starts(documents, tf.minimum(after_input, documents.document_ends))
 
 
 def pack_sentences(documents: Documents, separator: int, max_tokens: int) -> Documents:
     """Joins as many whole sentences as fit into each input, within documents (`doc_sentences`).
 
-    The documents come from `split_long`. In the result an input takes the place of a sentence.
+    The documents come from `split_long`. The result is one document whose sentences are the inputs.
     Note: Liu et al. enlarge batches where doc_sentences are short; here the batch size is fixed.
     """
     first = _input_starts(documents, separator, max_tokens)
@@ -187,7 +188,7 @@ def pack_across_documents(blocks: tf.data.Dataset, separator: int, max_tokens: i
 
 
 def document_numbers(word_ids: tf.Tensor, segments: tf.Tensor, separator: int) -> tf.Tensor:
-    """Numbers the documents in rows of one segment, in which separators end documents: int32 [B, S].
+    """Numbers the documents in rows of one segment, with a separator between two documents: int32 [B, S].
 
     0: nothing may be masked; 1: the first document; 3, 4, …: the following ones. 2 is a second segment.
     """

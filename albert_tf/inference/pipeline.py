@@ -73,7 +73,7 @@ def pipeline(
         "multi_label", "regression", "question_answering", "tagging", "multiple_choice", or Hugging Face's
         names, such as "text-classification". "feature-extraction" gives embeddings and works with any model.
         The task may also be the first argument, as in transformers. None: the model's task.
-      model: another name of `source`.
+      model: the source, by the keyword of transformers. The first argument is then the task.
       batch_size: number of texts that are computed at a time. It changes memory and speed, not the answers.
       step: for a run, training step of the checkpoint. None: as `load` chooses it.
       xla: True to compile the network with XLA, for a few lengths of texts. None: only on GPUs. Not for
@@ -102,14 +102,14 @@ def pipeline(
       >>> round(float(question @ question), 3)
       1.0
     """
-    names: tuple[Any, Any] = source, task
+    source_and_task: tuple[Any, Any] = source, task
     if model is not None:
         if source is not None and task is not None:
             raise InputError(f"{source!r} and task={task!r} are two tasks of one model: name one")
-        names = model, task if source is None else source
+        source_and_task = model, (task if source is None else source)
     elif _is_task(source) and not (task is None or _is_task(task)):
-        names = task, source
-    source, task = names
+        source_and_task = task, source
+    source, task = source_and_task
     if _is_task(source) and task is None and not Path(source).exists():
         raise InputError(f"{source} is a task: name the model, too, pipeline(RUN, task={source!r})")
     if task is not None:
@@ -119,7 +119,7 @@ def pipeline(
     check_type("xla", "bool | None", xla)
     if precision is not None:
         check_choice("precision", precision, PRECISIONS)
-    features = _feature_settings(task, patience, pooling=pooling, normalize=normalize)
+    features = _embedding_settings(task, patience, pooling=pooling, normalize=normalize)
     predictor = _open_predictor(source, step, xla, precision, features)
     if task is not None and predictor.task.name not in PIPELINE_TASKS[task]:
         raise InputError(f"task={task!r}: the model of {source} answers {predictor.task.name}")
@@ -133,7 +133,7 @@ def _is_task(name: Any) -> bool:
     return isinstance(name, str) and name in PIPELINE_TASKS
 
 
-def _feature_settings(task: str | None, patience: int | None, **settings: Any) -> dict[str, Any] | None:
+def _embedding_settings(task: str | None, patience: int | None, **settings: Any) -> dict[str, Any] | None:
     """Settings of `FeatureExtraction` that are not None; None for other tasks."""
     settings = {name: value for name, value in settings.items() if value is not None}
     if task is None or PIPELINE_TASKS[task] != (FeatureExtraction.name,):

@@ -49,7 +49,7 @@ TextRecords = Sequence[TextRecord]
 Metric = Callable[[Sequence[str], Sequence[str]], float]
 TextMetrics = Callable[[Any, TextRecords, Sequence[Prediction]], dict[str, float]]
 
-# Entry of task.json, of a run that names no columns.
+# Entry of task.json: whether texts are pairs, if neither columns nor a GLUE task say so.
 PAIRS_KEY = "takes_pairs"
 
 
@@ -181,15 +181,16 @@ class TextTask(FinetuningTask):
         patience: tf.Tensor | None = None,
     ) -> Tensors:
         """`serving_outputs` for texts, string [B]. With `patience`, int32 [B], also the `layers` computed."""
-        long, reading = self.long_texts, (served.seq_length, served.input_format, self.long_texts)
+        settings = self.long_texts
+        reading = served.seq_length, served.input_format, settings
         texts = (text,) if text_pair is None else (text, text_pair)
-        inputs = text_inputs(served.tokenize(*texts, long=long.long), *reading)
-        if long.long == WINDOWS:
+        inputs = text_inputs(served.tokenize(*texts, long=settings.long), *reading)
+        if settings.long == WINDOWS:
             windows, rows = window_inputs(inputs, *reading)
             logits = map_blocks(
                 lambda windows: served.logits(windows)[0], without_padding(windows), tf.float32
             )
-            logits = pool_windows(logits, rows, tf.size(text), long)
+            logits = pool_windows(logits, rows, tf.size(text), settings)
             layers = dict[str, tf.Tensor]()
         else:
             logits, layers = served.logits(without_padding(inputs), patience)
@@ -272,7 +273,7 @@ class Classification(TextTask):
         return tf.nn.softmax(logits)
 
     def decide(self, scores: tf.Tensor) -> dict[str, tf.Tensor]:
-        """`chosen` [B]: the place of the likeliest label, or of the label on its side of the threshold."""
+        """`chosen` [B]: index of the likeliest label; with a threshold, 1 if the second label reaches it."""
         if self.threshold is None:
             return {"chosen": tf.argmax(scores, axis=1)}
         return {"chosen": tf.cast(scores[:, 1] >= self.threshold, tf.int64)}

@@ -138,7 +138,8 @@ class TrainStep:
                 totals = one_step(self._next_batch(iterator), totals)
         elif remaining:
             totals = call_traced(self._many_steps, iterator, tf.constant(remaining), totals)
-        # The very first batch waits for the pipeline to start. Others are as quick as the first of a call.
+        # An estimate: each batch takes as long as the first one of the call. Only the very first batch of all
+        # also waits for the pipeline to start.
         wait = waited * int(count) if self._has_started else waited
         self._has_started = True
         return totals._replace(input_wait=tf.constant(wait))
@@ -160,7 +161,7 @@ class TrainStep:
 
     def one_step(self, batch: Batch, totals: Totals) -> Totals:
         """Adds a step to the totals."""
-        # If no batch arrives, the counters must not change either. They use no value of the batch.
+        # The counters do not depend on the batch: without this they could change before it arrives.
         with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
             arrived = tf.no_op()
         with tf.control_dependencies([arrived]):
@@ -196,14 +197,14 @@ class TrainStep:
         is_scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)  # for float16
         scale = optimizer.get_scaled_loss(tf.ones([])) if is_scaled else tf.ones([])
 
-        def microbatch(index: int | tf.Tensor) -> tuple[Batch, Mapping[str, tf.Tensor], tf.Tensor, tf.Tensor]:
+        def arguments(index: int | tf.Tensor) -> tuple[Batch, Mapping[str, tf.Tensor], tf.Tensor, tf.Tensor]:
             micro_rows = {name: tensor[index] for name, tensor in rows.items()}
             return micro_rows, weight_sums, tf.random.fold_in(seed, index), scale
 
         if self.accumulate == 1:
-            sums = self._gradients(*microbatch(0))
+            sums = self._gradients(*arguments(0))
         else:
-            sums = sum_over(lambda index: self._gradients(*microbatch(index)), self.accumulate)
+            sums = sum_over(lambda index: self._gradients(*arguments(index)), self.accumulate)
         terms, gradients = replica.all_reduce("SUM", sums)
         if is_scaled:
             unscaled = optimizer.get_unscaled_gradients(list(gradients.values()))

@@ -6,9 +6,9 @@ import tensorflow as tf
 import tensorflow_text
 
 import albert_tf
-from hub_export import module_check
+from hub_export import module_comparison
 from hub_export.check import check_main
-from hub_export.module_check import CheckFailed, check, find_faults, read_requests, write_requests
+from hub_export.module_comparison import CheckFailed, check, find_faults, read_requests, write_requests
 from hub_export.modules import encoder_module
 from tests.tiny import TINY
 
@@ -57,9 +57,9 @@ def test_another_answer_than_in_memory_fails(tmp_path):
 
 
 def test_two_loaders_that_answer_differently_fail(tmp_path, monkeypatch):
-    run_in_session = module_check.run_in_session
+    run_in_session = module_comparison.run_in_session
     monkeypatch.setattr(
-        module_check,
+        module_comparison,
         "run_in_session",
         lambda *x: {name: array + 1 for name, array in run_in_session(*x).items()},
     )

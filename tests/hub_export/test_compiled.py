@@ -17,7 +17,7 @@ import albert_tf
 from hub_export.__main__ import main
 from hub_export.card import CARD
 from hub_export.export import export
-from hub_export.module_check import WARM_UP_FILE
+from hub_export.module_comparison import WARM_UP_FILE
 from tests.hub_export.conftest import CONFIG as LARGE
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from albert_tf.constants import EXPORT_RUNTIMES
 from albert_tf.errors import InputError
 from hub_export import other_runtimes
 from hub_export.__main__ import main
-from hub_export.module_check import CheckFailed
+from hub_export.module_comparison import CheckFailed
 from hub_export.other_runtimes import RUNTIMES, export_to, largest_difference
 from tests.tiny import CORPUS, TINY
 

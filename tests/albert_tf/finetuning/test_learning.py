@@ -15,7 +15,7 @@ from albert_tf.finetuning.reports import best_metrics
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.runs.run_directory import RunDirectory
 from hub_export.export import export
-from hub_export.module_check import check
+from hub_export.module_comparison import check
 from tests.albert_tf.finetuning.samples import COUNT, sample
 from tests.albert_tf.tasks.answers import assert_answered
 

@@ -14,7 +14,7 @@ from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.predict import predict
 from albert_tf.tasks.columns import Columns
 from hub_export.export import export
-from hub_export.module_check import find_faults
+from hub_export.module_comparison import find_faults
 from tests.albert_tf.finetuning.runs import LOOP, RECIPE, SENTENCES
 from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import write_jsonl

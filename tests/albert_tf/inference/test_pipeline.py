@@ -24,7 +24,7 @@ from albert_tf.sklearn import TextEstimator
 from albert_tf.tasks.columns import Columns
 from albert_tf.text.vocabulary_training import train_vocabulary
 from albert_tf.training import distribution
-from hub_export.module_check import find_faults
+from hub_export.module_comparison import find_faults
 from tests.albert_tf.inference.conftest import KINDS, SENTENCES
 from tests.tiny import TINY
 

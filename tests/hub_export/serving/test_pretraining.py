@@ -4,7 +4,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
-from hub_export.module_check import read_requests
+from hub_export.module_comparison import read_requests
 from hub_export.serving_signatures import ServingModel, serving_signatures
 from tests.hub_export.conftest import CONFIG
 

@@ -9,7 +9,7 @@ from albert_tf.models.compiled_encoder import ROWS_AT_ONCE, map_blocks
 from albert_tf.runs.build_model import MODELS
 from albert_tf.tasks import TASK_CLASSES
 from albert_tf.tasks.serving import without_padding
-from hub_export.module_check import TEXT_OPS
+from hub_export.module_comparison import TEXT_OPS
 from hub_export.modules import Module
 from tests.hub_export.conftest import CONFIG
 from tests.hub_export.serving.fine_tuned import served

@@ -58,7 +58,7 @@ class Stage:
             check_type(field.name, str(field.type), value)
             if field.name != "until" and value is not None:
                 check_range(field.name, value, at_least=1, below=2**31)
-        check_range("until", self.until, above=0, at_most=1, remedy="it is a share of the run's updates")
+        check_range("until", self.until, above=0, at_most=1, remedy="it is a share of the run's steps")
 
 
 def parse_stages(values: Any) -> tuple[Stage, ...]:
@@ -95,7 +95,7 @@ def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
     # If there are few steps, each later stage still gets one.
     ends = [min(round(share * steps), steps - later) for later, share in enumerate(reversed(shares))][::-1]
     if any(a >= b for a, b in itertools.pairwise([0, *ends])):
-        raise InputError(f"of steps={steps}, stages end after {ends}: with more --steps each has an update")
+        raise InputError(f"of steps={steps}, stages end after {ends}: with more `steps` each has one")
     return ends
 
 

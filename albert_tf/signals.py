@@ -137,7 +137,7 @@ class PreemptionNotice(contextlib.ExitStack):
             if not self._is_waiting():
                 since = time.monotonic()
             elif time.monotonic() - since > GRACE_SECONDS and self._save():
-                exit_now(RESUME, f"stopped by {number.name}, waiting for input; all updates are saved")
+                exit_now(RESUME, f"stopped by {number.name}, waiting for input; all steps are saved")
 
     def stop_exception(self, where: str) -> BaseException:
         """The exception to raise once all is saved. `where` ends its message: the step and the run."""

@@ -82,8 +82,8 @@ def glue(name: str, folder: str) -> Callable[[argparse.Namespace], dict[str, Any
 
 def reviews(flags: argparse.Namespace) -> dict[str, Any]:
     """Reviews of films, of which half as many are learned."""
-    (_, data), folder = next(transfer.imdb(flags.imdb)), flags.output / "data"
-    train = transfer.written(folder / "imdb-train.jsonl", transfer.some(data.train, flags.rows // 2))
+    (_, data), folder = next(transfer.imdb(flags.imdb, flags.rows // 2)), flags.output / "data"
+    train = transfer.written(folder / "imdb-train.jsonl", data.train)
     test = transfer.written(folder / "imdb-test.jsonl", data.test)
     return {"task": "classification", "train": train, "eval": test, "columns": Columns("text", None, "label")}
 
@@ -101,6 +101,7 @@ TASKS = {
     "sts-b": Task("spearman", glue("sts-b", "STS-B")),
     "imdb": Task("accuracy", reviews, {"seq_length": 128}),
     "imdb-head_tail": Task("accuracy", reviews, {"seq_length": 128, "long": "head_tail"}),
+    "imdb-windows": Task("accuracy", reviews, {"seq_length": 128, "long": "windows"}),
     "squad": Task("f1", questions, {"seq_length": 384, "epochs": 1}),
 }
 

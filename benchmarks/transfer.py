@@ -209,7 +209,7 @@ def some(examples: list[Example], count: int) -> list[Example]:
     return [examples[place] for place in np.random.default_rng(0).permutation(len(examples))[:count]]
 
 
-def imdb(folder: Path) -> Iterator[tuple[str, Data]]:
+def imdb(folder: Path, reviews: int = REVIEWS) -> Iterator[tuple[str, Data]]:
     """Film reviews, a file each, in `train` and `test`, `neg` and `pos`."""
     parts = []
     for part in Data._fields:
@@ -217,7 +217,7 @@ def imdb(folder: Path) -> Iterator[tuple[str, Data]]:
             (file, label) for label in ("neg", "pos") for file in sorted((folder / part / label).iterdir())
         ]
         parts.append([Example(file.read_text(encoding="utf-8"), None, label) for file, label in files])
-    yield f"IMDB {REVIEWS:,}", Data(some(parts[0], REVIEWS), parts[1])
+    yield f"IMDB {reviews:,}", Data(some(parts[0], reviews), parts[1])
 
 
 def sst2(folder: Path) -> Iterator[tuple[str, Data]]:

@@ -69,7 +69,7 @@ def curve_tables(run: str | os.PathLike[str]) -> list[ReportTable]:
             has_own_threshold = title == "metrics" and CHOSEN_THRESHOLD_KEY in directory.recipe
             heading = f"{title} at a threshold of 0.5" if has_own_threshold else title
             mark = None if best is None else (f"chosen: step {best}", best)
-            tables.append(ReportTable(name, heading, ("name", "updates", title), rows, LINES, mark=mark))
+            tables.append(ReportTable(name, heading, ("name", "steps", title), rows, LINES, mark=mark))
     return tables
 
 

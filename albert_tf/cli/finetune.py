@@ -88,7 +88,7 @@ def run(flags: argparse.Namespace) -> None:
         best, dev = finetune_runs(settings, flags.runs)
         run = str(best)
     if dev:
-        result = evaluate_records(load_finetuned(run, xla=settings.execution.xla), dev)
+        result = evaluate_records(load_finetuned(run, xla=settings.compute.xla), dev)
         data = flags.data or ", ".join(flags.eval or ["what is held out of " + ", ".join(flags.train)])
         shared.output_report(result.report(run), flags.report, f"Evaluation of {run} on {data}")
     predict = ["albert-tf", "predict", "--run", run, "--input", "FILE", "--output", "FILE"]

@@ -76,7 +76,7 @@ def provided_run_settings(flags: argparse.Namespace) -> dict[str, Any]:
     """The settings of a training that the command line names, by the fields of RunSettings."""
     return {
         **{name: getattr(flags, name) for name in ("output", "init_from", "seed")},
-        "execution": ComputeConfig(**provided_fields(flags, ComputeConfig)),
+        "compute": ComputeConfig(**provided_fields(flags, ComputeConfig)),
         "command": flags.command_line,
     }
 

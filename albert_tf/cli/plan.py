@@ -31,9 +31,9 @@ _TABLE = (
     ("memory_peak", "peak of a device, GB", 1e9),
     ("accumulate", "smallest --accumulate", 1),
     ("accumulate_with_remat", "the same with --remat", 1),
-    ("bytes_reduced", "gradients of an update, MB", 1e6),
+    ("bytes_reduced", "gradients of a step, MB", 1e6),
     ("bytes_sent", "sent by each device, MB", 1e6),
-    ("steps", "updates", 1),
+    ("steps", "steps", 1),
     ("tokens", "tokens of these, billion", 1e9),
     ("days", "days", 1),
     ("prepared_bytes", "prepared text, GB", 1e9),
@@ -49,7 +49,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="a preset or a JSON file; its recipe has the defaults of the other flags",
     )
-    other = "a second network, with the same updates; none: no second network (bert_large)"
+    other = "a second network, with the same steps; none: no second network (bert_large)"
     add("--against", metavar="CONFIG", default="bert_large", help=other)
     shared.add_field_flags(parser, PretrainingRecipe, "the recipe's", only=_SIZES)
     add("--devices", type=int, default=1, help="devices that divide the batch (1)")
@@ -112,10 +112,10 @@ def _measured_rate(settings: StepSettings) -> float:
     """Measures the rate of one device of this machine, in examples/s."""
     with quiet_start():
         from albert_tf.pretraining.budget import measure_examples_per_second
-    execution = ComputeConfig(precision=settings.precision, remat=settings.remat)
+    compute = ComputeConfig(precision=settings.precision, remat=settings.remat)
     rows = min(settings.rows, _TIMED_ROWS)
     return measure_examples_per_second(
-        settings.config, rows, settings.seq_length, settings.predictions, execution
+        settings.config, rows, settings.seq_length, settings.predictions, compute
     )
 
 

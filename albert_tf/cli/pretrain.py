@@ -33,7 +33,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocabulary", required=True, help="SentencePiece model; it sets vocab_size")
     recipes = f"hyper-parameters (the preset's, of a file {DEFAULT_RECIPE}): {', '.join(PRETRAINING_RECIPES)}"
     add("--recipe", choices=PRETRAINING_RECIPES, metavar="NAME", help=recipes)
-    budget = "time to train, such as 60m or 24h: it decides --steps, by the measured time of an update"
+    budget = "time to train, such as 60m or 24h: it decides --steps, by the measured time of a step"
     add("--budget", metavar="TIME", help=budget)
     shared.add_field_flags(parser, PretrainingRecipe, default="the recipe's")
     origin = "run of the same widths to take the weights from, or a published name"
@@ -46,7 +46,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Trains the model."""
     if flags.budget is not None and hasattr(flags, "steps"):
-        raise InputError("--budget decides the updates: leave --steps out")
+        raise InputError("--budget decides the steps: leave --steps out")
     read_vocabulary(flags.vocabulary)  # raises if it is missing
     tokenizer = resolve_settings(flags.vocabulary, shared.provided_tokenizer_settings(flags))
     with quiet_start():
@@ -94,7 +94,7 @@ def candidate_sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Mo
 
     def apply_changes(size: ModelSize) -> ModelSize:
         fields = changes
-        if flags.recipe != "one_machine" and "seq_length" in changes:  # it then holds for all updates
+        if flags.recipe != "one_machine" and "seq_length" in changes:  # it then holds for all steps
             fields = {"stages": (), **changes}
         steps, warmup = changes.get("steps"), size.recipe.warmup_steps
         if is_begun and steps is not None:  # more steps leave the warm-up as it was

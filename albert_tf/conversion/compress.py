@@ -12,9 +12,8 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.io import PathLike, check_new_local_folder
-from albert_tf.runs.build_model import build_model
+from albert_tf.runs.build_model import build_model, variable_shapes
 from albert_tf.runs.load_save import check_finite, save
-from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.run_directory import RunDirectory, open_run
 from albert_tf.runs.warm_start import block_origins, block_scope
 
@@ -137,7 +136,7 @@ def compress(
     return Compression(
         parameters=(sum(map(math.prod, source.shapes.values())), model.count_params()),
         errors=errors,
-        newly_initialized=tuple(x.ours for x in variable_names(config, source.task) if x.ours not in values),
+        newly_initialized=tuple(x for x in variable_shapes(config, source.task) if x not in values),
     )
 
 
@@ -180,7 +179,7 @@ def _initial_values(
         f"{_PROJECTION}/bias": read(f"{_NORM}/beta"),
     }
     origins = block_origins(source.config, config)
-    for name, shape in ((x.ours, x.shape) for x in variable_names(config, source.task)):
+    for name, shape in variable_shapes(config, source.task).items():
         scope = block_scope(name)
         if scope in origins:
             values[name] = BLOCKS[blocks]([read(x + name.removeprefix(scope)) for x in origins[scope]])

@@ -14,6 +14,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from albert_tf.config import GOOGLE_BERT_FILE, GOOGLE_FILE, AlbertConfig
+from albert_tf.conversion.name_mapping import GOOGLE_SCOPE, head_names, hub_variable_map, variable_map
 from albert_tf.conversion.transfer import (
     ForeignModel,
     check_groups,
@@ -27,7 +28,6 @@ from albert_tf.errors import InputError
 from albert_tf.io import write_local_json
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.checkpoints import CheckpointTensors, open_checkpoint
-from albert_tf.runs.name_mapping import GOOGLE_SCOPE, head_names, variable_names
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
 
 # Names of the files of published checkpoints.
@@ -83,14 +83,14 @@ def open_tf1_variables(
         config = config.replace(project_embeddings=projects or None)
     check_groups(config, _google_group)
     is_fine_tuned = task["model"] not in ("encoder", "pretrainer")
-    ignored = {head.google.name for head in head_names(_PRETRAINER)} if is_fine_tuned else set()
+    ignored = set(head_names("google", _PRETRAINER)) if is_fine_tuned else set()
 
     def is_ignored(name: str) -> bool:
         is_slot = name.rpartition("/")[0] in tensors.shapes
         return is_slot or _TRAINING_STATE.fullmatch(name) is not None or name in ignored
 
-    variable_map = {names.ours: names.google for names in variable_names(config, task, family)}
-    return ForeignModel(tensors, config, task, variable_map, vocabulary, is_ignored=is_ignored)
+    variables = variable_map("google", config, task, family)
+    return ForeignModel(tensors, config, task, variables, vocabulary, is_ignored=is_ignored)
 
 
 def _layer_norm_names(names: Iterable[str]) -> dict[str, str]:
@@ -153,8 +153,8 @@ def write_google(model: Any, folder: Path, step: int) -> None:
     """
     is_bert = model.config.family == "bert"
     write_local_json(folder / (GOOGLE_BERT_FILE if is_bert else GOOGLE_FILE), google_config(model.config))
-    names = {names.ours: names.google.name for names in variable_names(model.config, task_of(model))}
-    tensors = {names[variable.name.partition(":")[0]]: variable.read_value() for variable in model.variables}
+    google = variable_map("google", model.config, task_of(model))
+    tensors = {google[x.name.partition(":")[0]].name: x.read_value() for x in model.variables}
     tensors["global_step"] = tf.constant(step, tf.int64)
     tf.raw_ops.SaveV2(
         prefix=str(folder / (BERT_CHECKPOINT if is_bert else GOOGLE_CHECKPOINT)),
@@ -218,9 +218,7 @@ def _open_hub_encoder(tensors: CheckpointTensors, config: AlbertConfig) -> Forei
         layers = {"all": "share one block", "none": "share nothing"}[sharing]
         remedy = f"name a config with sharing={sharing!r}, num_hidden_groups=1"
         raise InputError(f"layers of {tensors.origin} {layers}: {remedy}")
-    task = {"model": "encoder"}
-    variable_map = {names.ours: names.hub for names in variable_names(config, task)}
-    return ForeignModel(tensors, config, task, variable_map, None)
+    return ForeignModel(tensors, config, {"model": "encoder"}, hub_variable_map(config), None)
 
 
 def _infer_sharing(tensors: CheckpointTensors) -> str:

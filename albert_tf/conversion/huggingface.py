@@ -24,6 +24,7 @@ from albert_tf.conversion.huggingface_config import (
     tokenizer_config,
 )
 from albert_tf.conversion.huggingface_tokenizer import TOKENIZER_CONFIG
+from albert_tf.conversion.name_mapping import HUGGING_FACE_SCOPE, head_names, variable_map
 from albert_tf.conversion.transfer import (
     ForeignModel,
     check_groups,
@@ -36,7 +37,6 @@ from albert_tf.errors import InputError, check_choice, check_range, check_type, 
 from albert_tf.io import dump_json, read_local_json, write_local_json
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.checkpoints import CheckpointTensors
-from albert_tf.runs.name_mapping import HUGGING_FACE_SCOPE, head_names, variable_names
 from albert_tf.runs.schemas import check_task
 from albert_tf.text.text_tokenizer import SpecialIds
 from albert_tf.text.tokenizer_config import SENTENCEPIECE
@@ -161,7 +161,7 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
             task = _refine_task(infer_task(tensors, "hugging_face", family), values)
         except InputError as error:
             raise InputError(f"{config}: {error}") from error
-    with_pooler = {names.ours: names.hugging_face for names in variable_names(shape.with_pooler(), task)}
+    with_pooler = variable_map("hugging_face", shape.with_pooler(), task)
     is_pooled = task["model"] in ("classifier", "multiple_choice")
     if is_pooled or with_pooler[_POOLER[0]].name in tensors.shapes:
         shape = shape.with_pooler()
@@ -169,12 +169,11 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
         shape = shape.replace(pooler="none")  # the result of `add_pooling_layer=False`
     if family == "roberta" and is_pooled:  # the encoder of a classifier may have an unused pooler
         ignored |= {f"roberta.pooler.dense.{name}" for name in ("weight", "bias")}
-    variable_map = {names.ours: names.hugging_face for names in variable_names(shape, task)}
     return ForeignModel(
         tensors,
         shape,
         task,
-        variable_map,
+        variable_map("hugging_face", shape, task),
         vocabulary=None,  # `with_tokenizer` finds it
         is_ignored=ignored.__contains__,
         optional=_POOLER if class_suffix(task) in _WITHOUT_POOLER else (),
@@ -206,7 +205,7 @@ def _resolve_tied_tensors(tensors: CheckpointTensors, family: str) -> tuple[Chec
       InputError: tensors that should be tied differ.
     """
     # Files may hold both of two tied tensors: the output layer of the MLM head, and its bias.
-    bias = head_names({"model": "pretrainer", "sentence_objective": "none"}, family)[-1].hugging_face.name
+    bias = head_names("hugging_face", {"model": "pretrainer", "sentence_objective": "none"}, family)[-1]
     layer = bias.removesuffix(".bias") + ("" if family == "distilbert" else ".decoder")
     tied = {f"{layer}.weight": f"{family}.embeddings.word_embeddings.weight", f"{layer}.bias": bias}
     repeated = {name for name, other in tied.items() if name != other}
@@ -329,15 +328,16 @@ def write_hugging_face(
     config = model.config
     write_local_json(folder / HUGGING_FACE_CONFIG, hugging_face_config(config, task, special))
     shape = config.replace(project_embeddings=True) if config.family == "albert" else config
-    names = {entry.hugging_face.name: entry for entry in variable_names(shape, task_of(model))}
+    theirs = variable_map("hugging_face", shape, task_of(model))
+    ours = {entry.name: name for name, entry in theirs.items()}
     variables = {variable.name.partition(":")[0]: variable for variable in model.variables}
 
     def value(name: str) -> np.ndarray:
-        variable = variables.get(names[name].ours)
+        variable = variables.get(ours[name])
         if variable is None:
             return _identity_layer(config.hidden_size)[name]
-        return names[name].hugging_face.convert(np.asarray(variable.read_value()))
+        return theirs[ours[name]].convert(np.asarray(variable.read_value()))
 
-    shapes = {name: entry.hugging_face.shape for name, entry in names.items()}
+    shapes = {entry.name: entry.shape for entry in theirs.values()}
     write_safetensors(folder / WEIGHTS_FILE, shapes, value)
     write_local_json(folder / TOKENIZER_CONFIG, tokenizer_config(kind, tokenizer, config))

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion.name_mapping import VariableMap, head_names
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import build_model, check_vocabulary
 from albert_tf.runs.checkpoints import CheckpointTensors
-from albert_tf.runs.name_mapping import VariableMap, head_names
 
 # File names of vocabularies beside published checkpoints; for byte-level BPE, the first of its two files.
 VOCABULARIES = ("30k-clean.model", "spiece.model", "vocab.txt", "vocab.json")
@@ -194,11 +194,11 @@ def infer_task(tensors: CheckpointTensors, form: str, family: str = "albert") ->
 
     Args:
       tensors: the checkpoint, with the usual names.
-      form: format of the checkpoint, a field of `Names`: "google" or "hugging_face".
+      form: format of the checkpoint, "google" or "hugging_face".
       family: the family whose names the checkpoint has.
     """
     for task in _TASKS:
-        names = [getattr(head, form).name for head in head_names(task, family)]
+        names = head_names(form, task, family)
         if tensors.shapes.keys() >= {names[0], names[-1]}:
             if family == "bert" and task.get("sentence_objective") == "sop":
                 return {**task, "sentence_objective": "nsp"}

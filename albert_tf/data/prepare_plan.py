@@ -204,7 +204,7 @@ def _check_same_settings(plan: PreparationPlan, stored: Mapping[str, Any]) -> No
     if differing:
         raise InputError(
             f"{plan.output} holds a corpus prepared with other settings: {'; '.join(differing)}. "
-            "Name another --output, or delete that one"
+            "Name another `output`, or delete that one"
         )
 
 

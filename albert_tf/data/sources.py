@@ -130,7 +130,7 @@ def evaluation_files(inputs: Paths) -> list[str]:
         shards = held_out_shards(path) if tf.io.gfile.isdir(path) else [path]
         if not shards:
             raise InputError(
-                f"{path} holds no documents to evaluate on: prepare it with --eval_share, or name other text"
+                f"{path} holds no documents to evaluate on: prepare it with `eval_share`, or name other text"
             )
         files += shards
     return files

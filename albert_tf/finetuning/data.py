@@ -208,16 +208,16 @@ class EncodedSplits(NamedTuple):
         return f"; {examples} examples{windows}" + (f"; held out: {held_out}" if held_out else "")
 
     def training_batches(
-        self, recipe: FinetuningRecipe, execution: ComputeConfig, seed: int
+        self, recipe: FinetuningRecipe, compute: ComputeConfig, seed: int
     ) -> DistributedBatches:
         """Endless batches to train on, distributed by the current strategy."""
-        lengths = lengths_to_compile(recipe.seq_length, execution.xla)
+        lengths = lengths_to_compile(recipe.seq_length, compute.xla)
 
         def create_dataset(batch_size: int, context: tf.distribute.InputContext | None) -> tf.data.Dataset:
             dataset = task_batches(
                 self.rows, recipe.seq_length, batch_size, lengths, seed, input_context=context
             )
-            return from_data_service(dataset, execution.data_service)
+            return from_data_service(dataset, compute.data_service)
 
         return distribute_batches(tf.distribute.get_strategy(), create_dataset, recipe.batch_size)
 
@@ -297,7 +297,7 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
     if spec.task_class.is_pooled and recipe.pooling == FIRST:  # the head reads the pooled output
         config = config.with_pooler()
     check_memory(config, TRAINING_COPIES)
-    settings.execution.check_batch_size(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
+    settings.compute.check_batch_size(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)
     share = settings.evaluation_settings.eval_share
     sets = read_splits(spec, settings.data, settings.train, settings.eval, settings.columns, share)
     recipe = settings.complete_recipe(recipe, sets.train)

@@ -157,7 +157,7 @@ def _add_teacher_losses(
 
 
 def load_teacher(
-    run: RunDirectory, execution: ComputeConfig, labels: Sequence[str] = (), *, encoder_only: bool = False
+    run: RunDirectory, compute: ComputeConfig, labels: Sequence[str] = (), *, encoder_only: bool = False
 ) -> Teacher:
     """A function from a batch to the outputs of a run's network; no gradient goes through them.
 
@@ -166,7 +166,7 @@ def load_teacher(
 
     Args:
       run: the run directory of the teacher.
-      execution: how the student computes; the teacher has the same precision.
+      compute: how the student computes; the teacher has the same precision.
       labels: labels of the student, in the order of its logits; the teacher's `logits` get this order. Empty:
         the teacher's own order.
       encoder_only: return the encoder's outputs, without the head, which may need inputs of its own.
@@ -177,7 +177,7 @@ def load_teacher(
     if sorted(known) != sorted(labels):
         raise InputError(f"the labels {list(labels)} are not those of {run}, {known}: name another teacher")
     order = [known.index(label) for label in labels]
-    model = load(run, dtype=execution.policy, fused=is_fused(execution))
+    model = load(run, dtype=compute.policy, fused=is_fused(compute))
     check_finite(model, run)
     network = getattr(model, "encoder", model) if encoder_only else model
 
@@ -288,7 +288,7 @@ def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
     settings = _student_settings(settings, teacher, config, settings.recipe.examples.seq_length, report)
     headless = not _has_mlm_head(teacher)
     # `pretrain` creates losses under its strategy, to train and to evaluate; it loads the teacher once.
-    create_teacher = functools.cache(lambda: load_teacher(teacher, settings.execution, encoder_only=headless))
+    create_teacher = functools.cache(lambda: load_teacher(teacher, settings.compute, encoder_only=headless))
     pretrain(
         settings, report, lambda loss_fn: pretraining_distillation_loss(loss_fn, create_teacher(), targets)
     )
@@ -330,7 +330,7 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
         settings = dataclasses.replace(settings, entries={**settings.entries, "unlabelled": paths})
 
     def task_loss_fn(task: FinetuningTask) -> LossFn:
-        teacher_fn = load_teacher(teacher, settings.execution, task.labels)
+        teacher_fn = load_teacher(teacher, settings.compute, task.labels)
         return task_distillation_loss(task, teacher_fn, settings.targets)
 
     finetune(settings, report, task_loss_fn)

@@ -53,15 +53,15 @@ def finetune(
       Preempted: the process received SIGTERM and saved its state, or another host is lost.
       KeyboardInterrupt: the user pressed Ctrl-C; if training had begun, the state is saved.
     """
-    run, execution = settings.output_run(), settings.execution
-    with training_scope(run, execution, report) as is_chief, settings.open_start(run) as start:
+    run, compute = settings.output_run(), settings.compute
+    with training_scope(run, compute, report) as is_chief, settings.open_start(run) as start:
         prepared = prepare_run(run, settings, start)
         recipe, data, contents = prepared
         assert recipe.steps is not None
         assert recipe.warmup_steps is not None
         read = None if run.steps() else initial_values(settings.init_from, start.run, prepared, report)
         keras.utils.set_random_seed(settings.seed)
-        model = build_model(contents.config, contents.task, read=read, **model_options(execution))
+        model = build_model(contents.config, contents.task, read=read, **model_options(compute))
         # The pooler stays trainable even if the head does not read it, since checkpoints number the
         # optimizer's variables.
         model.encoder.trainable = settings.freeze is None
@@ -70,7 +70,7 @@ def finetune(
         loss_fn = task_loss_fn(training_task(data, recipe))
         training = Training(
             model=model,
-            optimizer=build_optimizer(optimizer, model, execution),
+            optimizer=build_optimizer(optimizer, model, compute),
             loss_fn=loss_fn,
             metrics=functools.partial(loss_metrics, loss_weights=loss_fn.loss_weights),
             stages=[
@@ -78,12 +78,12 @@ def finetune(
                     end=recipe.steps,
                     batch_size=recipe.batch_size,
                     seq_length=None,
-                    batches=functools.partial(data.training_batches, recipe, execution),
+                    batches=functools.partial(data.training_batches, recipe, compute),
                     evaluate=_create_evaluate_fn(prepared, model, settings),
                 )
             ],
             seed=settings.seed,
-            execution=execution,
+            compute=compute,
             loop=settings.loop_settings(prepared.batches_per_epoch),
             best=step_order(contents.task[BEST_KEY]),
             length_flag=settings.run_length(recipe.steps),
@@ -145,8 +145,8 @@ def _create_evaluate_fn(
     """
     recipe, data, contents = prepared
     spec, task = data.spec, data.task
-    best_metric, xla = contents.task[BEST_KEY].removeprefix(EVALUATION), settings.execution.xla
-    rows = settings.execution.microbatch_rows(recipe.batch_size)
+    best_metric, xla = contents.task[BEST_KEY].removeprefix(EVALUATION), settings.compute.xla
+    rows = settings.compute.microbatch_rows(recipe.batch_size)
     predict = create_predict_fn(task, model, rows, task.has_evaluation_loss, xla=xla)
 
     def evaluate() -> dict[str, float]:

@@ -331,7 +331,7 @@ class Finetuning(RunSettings):
     def run_length(self, steps: int | None) -> str:
         """The argument that sets the length of the run and its value, for messages."""
         epochs = self.hyper_parameters(self.config).epochs
-        return f"`steps` {steps}" if epochs is None else f"`epochs` {epochs:g} ({steps} updates)"
+        return f"`steps` {steps}" if epochs is None else f"`epochs` {epochs:g} ({steps} steps)"
 
     def check_resumable(self, run: RunDirectory, entries: Mapping[str, Any]) -> None:
         """Raises InputError, with the differences, unless the run has these entries in its JSON files."""

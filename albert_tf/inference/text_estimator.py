@@ -201,7 +201,7 @@ class TextEstimator(BaseEstimator):
                 evaluation={name: params[name] for name in ("eval_share", "best_by")},
                 threshold=params["threshold"],
                 loop={"early_stop": params["early_stop"]},
-                execution=ComputeConfig(precision=self.precision),
+                compute=ComputeConfig(precision=self.precision),
                 seed=params["seed"],
                 command=MADE_BY,
             )

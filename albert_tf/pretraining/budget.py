@@ -25,7 +25,7 @@ from albert_tf.training.trainer import LogFunction
 
 
 def measure_examples_per_second(
-    config: AlbertConfig, rows: int, seq_length: int, predictions: int, execution: ComputeConfig
+    config: AlbertConfig, rows: int, seq_length: int, predictions: int, compute: ComputeConfig
 ) -> float:
     """Measures the examples per second of one device of this machine in training with LAMB.
 
@@ -36,10 +36,10 @@ def measure_examples_per_second(
       rows: number of examples in a batch.
       seq_length: number of tokens in an example.
       predictions: number of masked tokens in an example.
-      execution: how a step is computed.
+      compute: how a step is computed.
     """
     task = {"model": "pretrainer", "sentence_objective": "none" if config.pooler == "none" else "sop"}
-    model = build_model(config, task, **model_options(execution))
+    model = build_model(config, task, **model_options(compute))
     optimizer = create_optimizer("lamb", init_lr=0.0, num_train_steps=1)
     spec = pretraining_spec(rows, seq_length, predictions, task["sentence_objective"])
     batch = {name: tf.ones(part.shape, part.dtype) for name, part in spec.items()}
@@ -49,11 +49,11 @@ def measure_examples_per_second(
     )
     training = Training(
         model=model,
-        optimizer=build_optimizer(optimizer, model, execution),
-        loss_fn=pretraining_loss_fn(task["sentence_objective"], fused=is_fused(execution)),
+        optimizer=build_optimizer(optimizer, model, compute),
+        loss_fn=pretraining_loss_fn(task["sentence_objective"], fused=is_fused(compute)),
         stages=[stage],
         seed=0,
-        execution=execution,
+        compute=compute,
         loop=LoopSettings(),
     )
     return rows / measure_step_seconds(training)[0]
@@ -137,11 +137,11 @@ def choose_size(
 ) -> ModelSize:
     """Measures the time of a step on this machine, and returns the size for a training time."""
     if get_hosts(tf.distribute.get_strategy()).num_hosts > 1:
-        raise InputError("a budget is for one machine, and TF_CONFIG names several: say --steps")
-    report("measuring the time of an update, which takes about a minute")
+        raise InputError("a budget is for one machine, and TF_CONFIG names several: say `steps`")
+    report("measuring the time of a step, which takes about a minute")
     size = fit_to_budget(seconds, sizes, lambda size: measure_step_seconds(make_training(size)))
     report(
-        f"{seconds:g} s are time for {size.recipe.steps:,} updates, {size.recipe.warmup_steps:,} of them "
+        f"{seconds:g} s are time for {size.recipe.steps:,} steps, {size.recipe.warmup_steps:,} of them "
         f"warm-up, of a network {size.config.hidden_size} wide and {size.config.num_hidden_layers} deep"
     )
     return size
@@ -171,7 +171,7 @@ def fit_to_budget(
             chosen = size.with_steps(steps)
         except InputError as error:  # less than one step for each stage
             raise InputError(
-                f"a budget of {seconds:g} s is too short: an update takes {mean:.2g} s here"
+                f"a budget of {seconds:g} s is too short: a step takes {mean:.2g} s here"
             ) from error
     assert chosen is not None
     return chosen

@@ -122,7 +122,7 @@ class Corpus:
                 reason = error
         raise InputError(
             f"no text to hold out of {' '.join(self.train)}, which is too short ({reason or 'it is empty'}): "
-            "name other text by --eval"
+            "name other text by `eval`"
         )
 
     def _with_recorded_split(self, recorded_recipe: Mapping[str, Any]) -> Corpus:
@@ -137,7 +137,7 @@ class Corpus:
         if not self.evaluation:
             raise InputError(
                 "the run has been training on all of its text and evaluating on other text: name that again, "
-                f"--eval {shlex.join(old_eval or ['TEXT'])}, or another --output"
+                f"`eval` {shlex.join(old_eval or ['TEXT'])}, or another `output`"
             )
         return self
 

@@ -59,10 +59,10 @@ def pretrain(
       Preempted: SIGTERM came, and the state is saved; or another host is lost.
       KeyboardInterrupt: Ctrl-C came; once training has begun, the state is saved.
     """
-    run, execution = RunDirectory(settings.output, "output"), settings.execution
+    run, compute = RunDirectory(settings.output, "output"), settings.compute
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
     task = _task(settings.recipe)
-    with training_scope(run, execution, report):
+    with training_scope(run, compute, report):
         # A resumed run has its weights already.
         origin = None if run.steps() or settings.init_from is None else resolve_run(settings.init_from)
         if origin is not None:
@@ -85,7 +85,7 @@ def pretrain(
         ]
         warm_starts = {}
         for size in sizes:  # raises before the text is read
-            check_size(size, execution)
+            check_size(size, compute)
             if origin is not None:
                 warm_starts[size.config] = warm_start_from(
                     origin, size.config, task, extend_positions=settings.extend_positions
@@ -133,7 +133,7 @@ def _initial_values(
     return weights_from_counts(counts, size.config)
 
 
-def check_size(size: ModelSize, execution: ComputeConfig) -> None:
+def check_size(size: ModelSize, compute: ComputeConfig) -> None:
     """Raises InputError unless this machine can train a network by its recipe, whole at the end."""
     config, recipe = size.config, size.recipe
     check_memory(config, TRAINING_COPIES)
@@ -148,7 +148,7 @@ def check_size(size: ModelSize, execution: ComputeConfig) -> None:
                     f"the last stage has num_hidden_layers={depth}, and the config "
                     f"{config.num_hidden_layers}: leave it out there, so that the run ends with its network"
                 )
-            execution.check_batch_size(stage_recipe.batch_size, replicas)
+            compute.check_batch_size(stage_recipe.batch_size, replicas)
         except InputError as error:
             raise InputError(f"stages[{number}]: {error}" if recipe.stages else str(error)) from error
 
@@ -161,12 +161,12 @@ def _make_training(
     initial_values: InitialValues | None = None,
 ) -> Training:
     """Creates the model of a size, its optimizer and its stages."""
-    execution, recipe = settings.execution, size.recipe
+    compute, recipe = settings.compute, size.recipe
     keras.utils.set_random_seed(settings.seed)
-    model = build_model(size.config, _task(recipe), read=initial_values, **model_options(execution))
+    model = build_model(size.config, _task(recipe), read=initial_values, **model_options(compute))
     optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
     make_loss_fn = functools.partial(pretraining_loss_fn, recipe.examples.sentence_objective)
-    loss_fn = extend(make_loss_fn(fused=is_fused(execution)))
+    loss_fn = extend(make_loss_fn(fused=is_fused(compute)))
     if "mlm" in loss_fn.names and not recipe.examples.masked_lm_prob:
         raise InputError(
             "masked_lm_prob=0: no token is masked, there is nothing to learn: set masked_lm_prob"
@@ -174,12 +174,12 @@ def _make_training(
     metrics = functools.partial(pretraining_metrics, loss_weights=loss_fn.loss_weights)
     return Training(
         model=model,
-        optimizer=build_optimizer(optimizer, model, execution),
+        optimizer=build_optimizer(optimizer, model, compute),
         loss_fn=loss_fn,
         stages=_training_stages(settings, model, recipe, corpus, extend(make_loss_fn()), metrics),
         metrics=metrics,
         seed=settings.seed,
-        execution=execution,
+        compute=compute,
         loop=settings.loop,
     )
 
@@ -201,7 +201,7 @@ def _training_stages(
 
     When a stage first uses longer sequences, its new positions start as copies of the trained positions.
     """
-    execution, stages = settings.execution, list[TrainingStage]()
+    compute, stages = settings.compute, list[TrainingStage]()
     trained_positions = 0 if settings.init_from is None else model.config.max_position_embeddings
 
     def training_stage(stage: Stage, end: int) -> TrainingStage:
@@ -209,8 +209,8 @@ def _training_stages(
         length = stage_recipe.examples.seq_length
         depth = stage.num_hidden_layers or model.config.num_hidden_layers
         shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": stage_recipe.batch_size}
-        evaluate = make_evaluator(functools.partial(model, num_hidden_layers=depth), loss_fn, execution.xla)
-        eval_batch_size = execution.microbatch_rows(stage_recipe.batch_size)
+        evaluate = make_evaluator(functools.partial(model, num_hidden_layers=depth), loss_fn, compute.xla)
+        eval_batch_size = compute.microbatch_rows(stage_recipe.batch_size)
         eval_batches = corpus.evaluation_batches(stage_recipe.examples, eval_batch_size)
         repeat_positions = functools.partial(
             model.encoder.embeddings.repeat_positions, trained_positions, length
@@ -220,7 +220,7 @@ def _training_stages(
             batch_size=stage_recipe.batch_size,
             seq_length=length,
             batches=functools.partial(
-                corpus.training_batches, stage_recipe, data_service=execution.data_service
+                corpus.training_batches, stage_recipe, data_service=compute.data_service
             ),
             evaluate=lambda: metrics(evaluate(eval_batches)),
             arguments={"num_hidden_layers": depth},

@@ -87,13 +87,13 @@ def check_same_run(run: RunDirectory, requested: Mapping[str, Any], recipe: Pret
     changeable = ["train"] if record.get("train_files") else []
     legacy_defaults = {**field_defaults(Pretraining), **flatten_record(stored)}
     Pretraining.check_same(run, requested, legacy_defaults, changeable)
-    for text, other in (("train", "--output"), ("eval", "text by --eval")):
+    for text, other in (("train", "`output`"), ("eval", "text by `eval`")):
         before, now = record.get(f"{text}_files") or [], requested[f"{text}_files"] or []
         # Another --eval path is allowed. The same path with changed content is an error.
         is_compared = before and (text == "train" or record["eval"] == requested["eval"])
         if is_compared and (difference := describe_difference(before, now)):
             raise InputError(
-                f"{run} was begun with --{text} of other text: {difference}. Bring back what it was, or "
+                f"{run} was begun with `{text}` of other text: {difference}. Bring back what it was, or "
                 f"name another {other}"
             )
     # The end of the last stage is the end of the run, which may change.
@@ -101,9 +101,9 @@ def check_same_run(run: RunDirectory, requested: Mapping[str, Any], recipe: Pret
     ends = zip(recipe.stage_ends[:-1], stored.stage_ends[:-1], strict=True)
     if any(min(new, done_steps) != min(old, done_steps) for new, old in ends):
         raise InputError(
-            f"{run} is at step {done_steps}, and its stages end after {stored.stage_ends}: with --steps "
-            f"{recipe.steps} they would end after {recipe.stage_ends}. Resume with --steps {stored.steps}, "
-            "or go on by --init_from in another --output"
+            f"{run} is at step {done_steps}, and its stages end after {stored.stage_ends}: with `steps` "
+            f"{recipe.steps} they would end after {recipe.stage_ends}. Resume with `steps` {stored.steps}, "
+            "or go on by `init_from` in another `output`"
         )
 
 

@@ -1,11 +1,11 @@
-"""Builds models from the entries of task.json; checks that a vocabulary fits a network."""
+"""Models from the entries of task.json: their variables, and whether a vocabulary fits."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, check_choice, make_check
 from albert_tf.io import json_object
 from albert_tf.models.encoder import AlbertEncoder, NetworkModel
+from albert_tf.models.sharing import BlockScope, sharing_plan
 from albert_tf.models.span_labeler import AlbertSpanLabeler
 from albert_tf.models.task_models import (
     AlbertClassifier,
@@ -163,3 +164,154 @@ def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
         _OPTION_CHECKS[type(arguments[name])](name, task[name])
         arguments[name] = task[name]
     return arguments
+
+
+class Variable(NamedTuple):
+    """A variable of a model, whose names are those of google-research/albert, without the scope "bert/"."""
+
+    part: str  # the part of the network, such as "pooler/dense"
+    attribute: str  # its name in the part, such as "kernel"; "" for the table of embeddings
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The whole name, as TensorFlow has it."""
+        return f"{self.part}/{self.attribute}" if self.attribute else self.part
+
+
+class _Part(NamedTuple):
+    """A part of the network in the tables. Shapes are letters, see `_sizes`; of layers input > output."""
+
+    name: str
+    kind: str  # of _ATTRIBUTES
+    shape: str
+
+
+_ATTRIBUTES = {
+    "table": ("",),
+    "dense": ("kernel", "bias"),
+    "kernel": ("kernel",),
+    "norm": ("gamma", "beta"),
+    "output": ("output_weights", "output_bias"),
+    "bias": ("output_bias",),
+}
+
+
+def _parts(table: str) -> list[_Part]:
+    return [_Part(*line.split()) for line in table.strip().splitlines()]
+
+
+_EMBEDDINGS = _parts("""
+embeddings/word_embeddings       table V,E
+embeddings/token_type_embeddings table T,E
+embeddings/position_embeddings   table S,E
+embeddings/LayerNorm             norm  E
+""")
+_PROJECTION = _parts("encoder/embedding_hidden_mapping_in dense E>H")
+_POOLER = _parts("pooler/dense dense H>H")
+
+# Parts of a block, inside the scope of its group.
+_ATTENTION = _parts("""
+attention_1/self/query   dense H>H
+attention_1/self/key     dense H>H
+attention_1/self/value   dense H>H
+attention_1/output/dense dense H>H
+LayerNorm                norm  H
+""")
+_FEED_FORWARD = _parts("""
+ffn_1/intermediate/dense        dense H>I
+ffn_1/intermediate/output/dense dense I>H
+LayerNorm_1                     norm  H
+""")
+
+_HEADS = {
+    "mlm": _parts("""
+cls/predictions/transform/dense     dense H>E
+cls/predictions/transform/LayerNorm norm  E
+cls/predictions                     bias  V
+"""),
+    "sentence": _parts("cls/seq_relationship output H>2"),
+    "classifier": _parts("classifier output H>K"),
+    "exits": _parts("exits output H>X,K"),  # all layers except the last
+    "token_classifier": _parts("classifier output H>K"),
+    "span": _parts("cls/squad output H>2"),
+    # run_squad_v2's.
+    "answerable_span": _parts("""
+start_logits/dense   dense  H>1
+end_logits/dense_0   dense  2H>H
+end_logits/LayerNorm norm   H
+end_logits/dense_1   dense  H>1
+answer_class/dense_0 dense  2H>H
+answer_class/dense_1 kernel H>1
+"""),
+}
+
+
+def model_variables(config: AlbertConfig, task: Mapping[str, Any]) -> list[Variable]:
+    """All variables of a model.
+
+    Args:
+      config: architecture of the network.
+      task: entries of task.json, as `task_of` returns them.
+
+    >>> variables = model_variables(AlbertConfig(), {"model": "encoder"})
+    >>> variables[-2].name, variables[-2].shape
+    ('pooler/dense/kernel', (768, 768))
+    """
+    plan = sharing_plan(config)
+    parts = [part for part in _EMBEDDINGS if config.type_vocab_size or "T" not in part.shape]
+    parts += _PROJECTION if config.has_projection else []
+    for scope in dict.fromkeys(pair.attention for pair in plan):
+        parts += _with_scope(scope, _ATTENTION)
+    for scope in dict.fromkeys(pair.feed_forward for pair in plan):
+        parts += _with_scope(scope, _FEED_FORWARD)
+    parts += _POOLER if config.pooler != "none" else []
+    return [*_variables(parts, _sizes(config, task)), *head_variables(task, config)]
+
+
+def variable_shapes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of all variables of a model, by their names; see `model_variables`."""
+    return {variable.name: variable.shape for variable in model_variables(config, task)}
+
+
+def head_variables(task: Mapping[str, Any], config: AlbertConfig | None = None) -> list[Variable]:
+    """The variables of a model's head. Without a config, the shapes are those of ALBERT-base."""
+    parts = [part for head in MODELS[task["model"]].heads(task) for part in _HEADS[head]]
+    return _variables(parts, _sizes(config or AlbertConfig(), task))
+
+
+def _with_scope(scope: BlockScope, parts: Iterable[_Part]) -> list[_Part]:
+    return [part._replace(name=f"{scope.scope()}/{part.name}") for part in parts]
+
+
+def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
+    """Sizes by the letters of the shapes."""
+    return {
+        "V": config.vocab_size,
+        "E": config.embedding_size,
+        "S": config.position_offset + config.max_position_embeddings,
+        "T": config.type_vocab_size,
+        "H": config.hidden_size,
+        "I": config.intermediate_size,
+        "K": task.get("num_labels", 1),  # multiple choice has one logit per row
+        "X": config.num_hidden_layers - 1,
+        "1": 1,
+        "2": 2,
+        "2H": 2 * config.hidden_size,
+    }
+
+
+def _variables(parts: Iterable[_Part], sizes: Mapping[str, int]) -> list[Variable]:
+    return [
+        Variable(part.name, attribute, _shape(attribute, part.shape, sizes))
+        for part in parts
+        for attribute in _ATTRIBUTES[part.kind]
+    ]
+
+
+def _shape(attribute: str, letters: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of a variable, given the letters of its part."""
+    before, after = (
+        tuple(sizes[letter] for letter in axes.split(",") if letter) for axes in letters.rpartition(">")[::2]
+    )
+    return {"kernel": before + after, "output_weights": after + before}.get(attribute, after)

@@ -21,7 +21,7 @@ from albert_tf.constants import EXPORT_RUNTIMES
 from albert_tf.errors import InputError, MissingFileError, check_choice, check_entries, make_check
 from albert_tf.filesystem import exists, join, list_entries, read_bytes, read_json
 from albert_tf.io import PathLike, json_object, json_text, lock_folder
-from albert_tf.runs.build_model import arguments_of, check_piece_count
+from albert_tf.runs.build_model import arguments_of, check_piece_count, variable_shapes
 from albert_tf.runs.checkpoints import (
     DamagedCheckpoint,
     check_step,
@@ -29,7 +29,6 @@ from albert_tf.runs.checkpoints import (
     checkpoint_steps,
     model_reader,
 )
-from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.schemas import RECIPE_SCHEMA, check_task
 from albert_tf.text.text_tokenizer import TextTokenizer
 from albert_tf.text.tokenizer import TokenizerConfig
@@ -358,7 +357,7 @@ class RunDirectory:
             raise InputError(
                 f"{self.file(TASK_FILE)}: seq_length={length} is more than the network's {most} positions"
             )
-        return {names.ours: names.shape for names in variable_names(self.config, self.task)}
+        return variable_shapes(self.config, self.task)
 
     def variables(self, step: int | None = None) -> Callable[[str], np.ndarray | None]:
         """Creates a function from a variable's name to its value, or None for unknown names.

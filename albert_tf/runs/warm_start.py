@@ -15,7 +15,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.io import PathLike
 from albert_tf.models.sharing import sharing_plan
-from albert_tf.runs.name_mapping import variable_names
+from albert_tf.runs.build_model import variable_shapes
 from albert_tf.runs.run_directory import open_run
 
 # Keys in which two networks may differ. All others change a variable's shape or its meaning.
@@ -120,7 +120,7 @@ def warm_start_from(
         raise InputError(
             f"max_position_embeddings={positions}: {run} has {has}, `extend_positions` copies them"
         )
-    shapes = {names.ours: names.shape for names in variable_names(config, task)}
+    shapes = variable_shapes(config, task)
     blocks = block_origins(source.config, config)
     origins = {}
     for name in shapes:

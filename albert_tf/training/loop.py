@@ -136,7 +136,7 @@ class _Loop:
         self.metrics.add(totals, count * self.stage.batch_size, time.monotonic() - started)
         self.failed = self.failed + count if totals.failed == count else int(totals.failed)
         self.step += count
-        if self.failed > (MAX_FAILED_FLOAT16 if self.training.execution.precision == "float16" else 0):
+        if self.failed > (MAX_FAILED_FLOAT16 if self.training.compute.precision == "float16" else 0):
             raise self._failure("the loss or its gradient", self.step - self.failed)
         if self.logger is not None:
             self.logger.progress(self.step)
@@ -204,7 +204,7 @@ class _Loop:
         return TrainingFailed(
             f"{name} became non-finite (NaN or infinity) between step {first} and step {self.step}; the last "
             f"good checkpoint in {self.run} is {'none' if good is None else f'that of step {good}'}: train "
-            "again with another --output and a lower --learning_rate, more --warmup_steps, or --precision "
+            "again with another `output` and a lower `learning_rate`, more `warmup_steps`, or `precision` "
             "float32 (or bfloat16, not float16)"
         )
 

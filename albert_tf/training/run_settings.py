@@ -22,7 +22,7 @@ class RunSettings:
       output: run directory. If it holds checkpoints, training continues from the newest.
       init_from: run whose weights training starts from. None: random weights.
       seed: seed of everything random.
-      execution: how a step is computed.
+      compute: how a step is computed.
       command: command line, for recipe.json.
       entries: further entries of recipe.json, such as the teacher's.
     """
@@ -30,7 +30,7 @@ class RunSettings:
     output: PathLike
     init_from: PathLike | None = None
     seed: int = 0
-    execution: ComputeConfig = dataclasses.field(default_factory=ComputeConfig)
+    compute: ComputeConfig = dataclasses.field(default_factory=ComputeConfig)
     command: str = ""
     entries: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -79,7 +79,7 @@ class RunSettings:
         ]
         if differing:
             raise InputError(
-                f"{run} is a run with other settings: {'; '.join(differing)}. Name another --output, or "
+                f"{run} is a run with other settings: {'; '.join(differing)}. Name another `output`, or "
                 "resume with the settings that are there"
             )
         if run.vocabulary is None:

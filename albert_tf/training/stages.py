@@ -53,7 +53,7 @@ class Training:
       loss_fn: the losses.
       stages: the run ends with the last one.
       seed: seed of everything random.
-      execution: how a step is computed.
+      compute: how a step is computed.
       loop: when to log, evaluate and save.
       metrics: computes metrics from the summed terms of `loss_fn`.
       best: metric that decides which step of the last stage is the best.
@@ -65,7 +65,7 @@ class Training:
     loss_fn: LossFn
     stages: Sequence[TrainingStage]
     seed: int
-    execution: ComputeConfig
+    compute: ComputeConfig
     loop: LoopSettings
     metrics: Callable[[Mapping[str, LossSum]], dict[str, float]] = loss_metrics
     best: StepOrder = LOWEST_LOSS
@@ -84,7 +84,7 @@ class Training:
         self, stage: TrainingStage, batches: DistributedBatches, step: tf.Variable
     ) -> TrainStep:
         """Creates the training step of a stage. It counts the steps done in the variable `step`."""
-        xla = uses_xla(self.execution.xla)
+        xla = uses_xla(self.compute.xla)
         return TrainStep(
             self.model,
             self.optimizer,
@@ -93,10 +93,10 @@ class Training:
             step=step,
             seed=self.seed,
             replicas_per_batch=batches.replicas_per_batch,
-            accumulate=self.execution.accumulate,
+            accumulate=self.compute.accumulate,
             xla=xla,
             arguments=stage.arguments,
-            on_batch=compilation_log("update") if xla else None,
+            on_batch=compilation_log("step") if xla else None,
         )
 
 
@@ -119,7 +119,7 @@ class TrainingState:
         self.step, self.drawn_at = (
             tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in ("step", "drawn_at")
         )
-        self.saves_iterator = can_save_iterator(tf.distribute.get_strategy(), training.execution.data_service)
+        self.saves_iterator = can_save_iterator(tf.distribute.get_strategy(), training.compute.data_service)
 
     @property
     def steps_done(self) -> int:
@@ -151,25 +151,25 @@ def seed_from_step(seed: int, step: int) -> int:
     return seed if step == 0 else int(np.random.SeedSequence([seed, step]).generate_state(1)[0]) >> 1
 
 
-def model_options(execution: ComputeConfig) -> dict[str, Any]:
+def model_options(compute: ComputeConfig) -> dict[str, Any]:
     """The arguments of a model's constructor that follow from how it is computed."""
-    return {"dtype": execution.policy, "remat": execution.remat, "fused": is_fused(execution)}
+    return {"dtype": compute.policy, "remat": compute.remat, "fused": is_fused(compute)}
 
 
-def is_fused(execution: ComputeConfig) -> bool:
+def is_fused(compute: ComputeConfig) -> bool:
     """True if the model compiles chains of elementwise operations: without full XLA, except on TPUs.
 
     On GPUs the forward pass then launches half as many kernels; its time was measured on CPUs only. If XLA
     compiles the whole network, it fuses operations itself.
     """
-    return device_kind(tf.distribute.get_strategy()) != "TPU" and not uses_xla(execution.xla)
+    return device_kind(tf.distribute.get_strategy()) != "TPU" and not uses_xla(compute.xla)
 
 
 def build_optimizer(
-    optimizer: keras.optimizers.Optimizer, model: keras.Model, execution: ComputeConfig
+    optimizer: keras.optimizers.Optimizer, model: keras.Model, compute: ComputeConfig
 ) -> keras.optimizers.Optimizer:
     """Creates an optimizer's variables for a model, and adds loss scaling for float16."""
-    if execution.precision == "float16":  # without a scale the smallest gradients would be 0
+    if compute.precision == "float16":  # without a scale the smallest gradients would be 0
         optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer)
     optimizer.build(model.trainable_variables)
     return optimizer

@@ -42,12 +42,12 @@ LogFunction = Callable[[str], None]
 
 
 @contextlib.contextmanager
-def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogFunction) -> Iterator[bool]:
+def training_scope(run: RunDirectory, compute: ComputeConfig, report: LogFunction) -> Iterator[bool]:
     """Context manager: the scope of the strategy of a run.
 
     Args:
       run: run directory.
-      execution: the strategy, and whether operations are deterministic.
+      compute: the strategy, and whether operations are deterministic.
       report: called with a log line before the wait for the other hosts.
     Yields:
       True on the chief, the host that writes files.
@@ -56,9 +56,9 @@ def training_scope(run: RunDirectory, execution: ComputeConfig, report: LogFunct
       InputError: the strategy is impossible here.
       Preempted: another host is lost.
     """
-    if execution.deterministic:
+    if compute.deterministic:
         tf.config.experimental.enable_op_determinism()  # for the whole process: TensorFlow cannot undo it
-    strategy = make_strategy(execution.strategy, execution.tpu, report)
+    strategy = make_strategy(compute.strategy, compute.tpu, report)
     is_chief = get_hosts(strategy).is_chief
     if is_chief and not run.has_recipe:
         check_new_folder(run.path)
@@ -82,7 +82,7 @@ def train(
     Args:
       run: run directory.
       training: the model and its stages.
-      contents: files of a new run. The execution and the versions are added to recipe.json.
+      contents: files of a new run. The settings of the computation and the versions are added to recipe.json.
       report: called with log lines about the start.
       note: end of the log line that a run starts with.
     Raises:
@@ -94,7 +94,7 @@ def train(
     """
     strategy = tf.distribute.get_strategy()
     is_chief, state = get_hosts(strategy).is_chief, TrainingState(training)
-    recipe = {**(contents.recipe or {}), **_machine_record(training.execution)}
+    recipe = {**(contents.recipe or {}), **_machine_record(training.compute)}
     is_new = not run.steps()
     if is_new:  # errors in the text of a new run are raised before anything is written
         for stage in training.stages[1:]:
@@ -110,7 +110,7 @@ def train(
         steps = sorted(set(make_all_gather(strategy)(step)))  # waits until all hosts have read
         if len(steps) > 1:
             raise InputError(
-                f"the hosts resume from different steps, {steps}: --output {run} must name one folder that "
+                f"the hosts resume from different steps, {steps}: `output` {run} must name one folder that "
                 "all of them see"
             )
         if is_chief:
@@ -152,9 +152,9 @@ def _restore_newest(run: RunDirectory, state: TrainingState, training: Training)
             logging.warning("%s", error)
         except InputError as error:
             raise InputError(
-                f"{error}: training cannot go on from it. Move it away, or name another --output"
+                f"{error}: training cannot go on from it. Move it away, or name another `output`"
             ) from error
-    raise InputError(f"none of the checkpoints in {run} can be read: name another --output")
+    raise InputError(f"none of the checkpoints in {run} can be read: name another `output`")
 
 
 def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: Training) -> None:
@@ -182,22 +182,22 @@ def _start_line(run: RunDirectory, training: Training, step: int, note: str) -> 
     """The log line that a run starts with."""
     if step == training.steps:
         name = training.length_flag.partition(" ")[0].strip("`") or "steps"
-        return f"{run} is at its last step, {step}: no update is left: give a larger --{name} to go on"
+        return f"{run} is at its last step, {step}: no step is left: give a larger --{name} to go on"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
     return (
-        f"{parameters:,} parameters, {training.execution.precision}, {strategy.num_replicas_in_sync} × "
+        f"{parameters:,} parameters, {training.compute.precision}, {strategy.num_replicas_in_sync} × "
         f"{device_kind(strategy)}: {'going on' if step else 'training'} from step {step}, to "
         f"{training.steps}{note}"
     )
 
 
-def _machine_record(execution: ComputeConfig) -> dict[str, Any]:
+def _machine_record(compute: ComputeConfig) -> dict[str, Any]:
     """The entries of recipe.json about the machine, without the address of a TPU."""
     libraries = ("tensorflow", "tensorflow-text", "tf_keras")
     versions = {name: importlib.metadata.version(name) for name in libraries}
     return {
-        **{name: value for name, value in dataclasses.asdict(execution).items() if name != "tpu"},
+        **{name: value for name, value in dataclasses.asdict(compute).items() if name != "tpu"},
         "replicas": tf.distribute.get_strategy().num_replicas_in_sync,
         "versions": {**versions, "python": sys.version.split()[0]},
     }

@@ -25,7 +25,7 @@ def test_picture_names_what_it_shows(run):
     draw_curve(run, run / "curve.svg")
     text = (run / "curve.svg").read_text()
     labels = set(re.findall(r"<!-- (.*?) -->", text))
-    assert {"mlm_loss", "mlm_loss (held out)", "sop_loss", "sop_accuracy", "updates"} <= labels
+    assert {"mlm_loss", "mlm_loss (held out)", "sop_loss", "sop_accuracy", "steps"} <= labels
     assert "nsp_loss" not in labels
 
 

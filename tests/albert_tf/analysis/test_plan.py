@@ -129,8 +129,8 @@ def test_the_table_and_the_figures(capsys):
     assert cli.run([*words, "--against", "none"]) == 0
     lines = {line[:28].strip(): line[28:].strip() for line in capsys.readouterr().out.splitlines()}
     assert lines["parameters, million"] == "11.8"
-    assert lines["gradients of an update, MB"] == "47.3"
-    assert lines["updates"] == "125,000"
+    assert lines["gradients of a step, MB"] == "47.3"
+    assert lines["steps"] == "125,000"
 
 
 def test_the_rate_of_this_machine(tmp_path, capsys, monkeypatch):

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.conversion.convert import convert
+from albert_tf.conversion.name_mapping import variable_map
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import task_of
-from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.run_directory import RunDirectory
 from tests.albert_tf.conversion import tf1
 from tests.tiny import TINY
@@ -35,8 +35,8 @@ def check_weights(run, folder):
     """Every weight of a run is bit for bit that of a recorded checkpoint."""
     model, values = albert_tf.load(run), tf1.read(folder / "model.ckpt-best")
     variables = {variable.name.removesuffix(":0"): variable.numpy() for variable in model.variables}
-    for names in variable_names(model.config, task_of(model)):
-        np.testing.assert_array_equal(variables[names.ours], values[names.google.name])
+    for name, google in variable_map("google", model.config, task_of(model)).items():
+        np.testing.assert_array_equal(variables[name], values[google.name])
 
 
 @pytest.mark.parametrize("case", ["shared", "groups", "inner", "unshared"])
@@ -200,8 +200,8 @@ def test_a_saver_of_tf1_restores_what_is_written(tmp_path, kind):
     model = MODELS[kind](SMALL.replace(sharing="none"))
     albert_tf.save(model, tmp_path / "run", step=7)
     convert("run", "google", tmp_path / "run", tmp_path / "google")
-    google = {names.ours: names.google.name for names in variable_names(model.config, task_of(model))}
-    values = {google[v.name.removesuffix(":0")]: v.numpy() for v in model.variables}
+    google = variable_map("google", model.config, task_of(model))
+    values = {google[v.name.removesuffix(":0")].name: v.numpy() for v in model.variables}
     with tf.Graph().as_default():
         variables = {
             name: tf.compat.v1.get_variable(name, shape=value.shape) for name, value in values.items()

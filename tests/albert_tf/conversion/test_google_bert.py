@@ -9,9 +9,9 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.conversion.convert import convert
+from albert_tf.conversion.name_mapping import variable_map
 from albert_tf.errors import InputError
 from albert_tf.runs.build_model import task_of
-from albert_tf.runs.name_mapping import variable_names
 from albert_tf.runs.run_directory import RunDirectory
 from tests.albert_tf.conversion import tf1
 
@@ -50,11 +50,11 @@ def test_google_bert(bert_tf1, tmp_path):
     assert len(compared) == 7
     for name in compared:
         np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
-    names = {names.ours: names.google.name for names in variable_names(model.config, task_of(model))}
+    google = variable_map("google", model.config, task_of(model))
     gradients = tape.gradient(loss, model.trainable_variables)
     assert len(gradients) == sum(name.startswith("grad:") for name in expected)
     for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
-        value = expected[f"grad:{names[variable.name.removesuffix(':0')]}"]
+        value = expected[f"grad:{google[variable.name.removesuffix(':0')].name}"]
         np.testing.assert_allclose(tf.convert_to_tensor(gradient), value, rtol=0, atol=1e-4)
 
 

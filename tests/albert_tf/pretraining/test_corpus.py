@@ -103,7 +103,7 @@ def test_a_run_that_holds_nothing_out_needs_other_text(settings, read, tmp_path)
     recipe = {"eval": ["a b.txt"], "held_out": None}
     assert made(settings(eval=["c.txt"]), recipe) is None
     assert [share for _, share, _ in read] == [None, None]
-    with pytest.raises(InputError, match=r"--eval 'a b\.txt'"):
+    with pytest.raises(InputError, match=r"`eval` 'a b\.txt'"):
         made(settings(eval=None), recipe)
     folder = folder_of_prepare(tmp_path / "a", TRAIN, EVAL)
     assert made(settings(train=[folder], eval=None), recipe) is None

@@ -84,7 +84,7 @@ def test_evaluation_text_may_be_another_but_not_change_under_its_name(
     pretrain(settings(tmp_path / "run", eval=["held_out.txt"]), lambda line: None)
     (tmp_path / "held_out.txt").write_text("Another text.\nOf two sentences.\n" * 20)
     monkeypatch.setattr(run_module, "train", lambda *_, **__: None)
-    with pytest.raises(InputError, match=r"--eval of other text: held_out\.txt"):
+    with pytest.raises(InputError, match=r"`eval` of other text: held_out\.txt"):
         pretrain(settings(tmp_path / "run", eval=["held_out.txt"]))
     pretrain(settings(tmp_path / "run", eval=["./held_out.txt"]))
 

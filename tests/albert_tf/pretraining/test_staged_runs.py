@@ -102,7 +102,7 @@ def test_the_recipe_is_written_down_and_decides(staged, settings):
 
 @pytest.mark.slow
 def test_more_steps_may_move_no_update_to_another_stage(staged, settings, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match=r"\[3, 6\]: with --steps 8 .* \[4, 8\]"):
+    with pytest.raises(InputError, match=r"\[3, 6\]: with `steps` 8 .* \[4, 8\]"):
         pretrain(settings(staged, recipe=STAGED.replace(steps=8)))
     copy = stopped_at(staged, 2, tmp_path / "run")  # still in the first stage
     monkeypatch.setattr("albert_tf.pretraining.pretrain.train", lambda *_, **__: None)

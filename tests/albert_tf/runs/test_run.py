@@ -10,10 +10,10 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf import cli
+from albert_tf.conversion.name_mapping import hub_variable_map, variable_map
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetune import finetune_runs
-from albert_tf.runs.build_model import task_of
-from albert_tf.runs.name_mapping import variable_names
+from albert_tf.runs.build_model import task_of, variable_shapes
 from albert_tf.runs.run_directory import (
     RunContents,
     RunDirectory,
@@ -68,11 +68,11 @@ def test_load_is_the_inverse_of_save(model, tmp_path):
     assert task_of(loaded) == task_of(model)
     assert loaded.get_config() == {**model.get_config(), "name": loaded.name}
     np.testing.assert_equal(weights(loaded), weights(model))
-    names = variable_names(model.config, task_of(model))
     shapes = {variable.name.removesuffix(":0"): tuple(variable.shape) for variable in model.variables}
-    assert {name.ours: name.shape for name in names} == shapes
+    assert variable_shapes(model.config, task_of(model)) == shapes
     for form in ("google", "hugging_face"):
-        assert len({getattr(name, form).name for name in names}) == len(names)
+        there = variable_map(form, model.config, task_of(model))
+        assert len({entry.name for entry in there.values()}) == len(shapes)
 
 
 def test_files(model, tmp_path, tiny_vocabulary):
@@ -313,20 +313,21 @@ def shapes(model):
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_every_variable_of_the_encoder_once(config):
-    names = variable_names(config, {"model": "encoder"})
-    assert {name.ours: name.shape for name in names} == shapes(albert_tf.AlbertEncoder(config))
+    expected = shapes(albert_tf.AlbertEncoder(config))
+    assert variable_shapes(config, {"model": "encoder"}) == expected
     for form in ("google", "hugging_face"):
-        assert len({getattr(name, form).name for name in names}) == len(names)
+        there = variable_map(form, config, {"model": "encoder"})
+        assert len({entry.name for entry in there.values()}) == len(expected)
 
 
 @pytest.mark.parametrize("preset", albert_tf.PRESETS)
 def test_presets(preset):
     """The true sizes, without the memory they take."""
     config = albert_tf.PRESETS[preset]
-    names = variable_names(config, {"model": "encoder"})
-    assert sum(math.prod(name.shape) for name in names) == albert_tf.parameter_count(config)["total"]
-    for name in names:
-        assert math.prod(name.hub.shape) == math.prod(name.hugging_face.shape) == math.prod(name.shape)
+    sizes = {name: math.prod(shape) for name, shape in variable_shapes(config, {"model": "encoder"}).items()}
+    assert sum(sizes.values()) == albert_tf.parameter_count(config)["total"]
+    for entries in (hub_variable_map(config), variable_map("hugging_face", config, {"model": "encoder"})):
+        assert {name: math.prod(entry.shape) for name, entry in entries.items()} == sizes
 
 
 @pytest.mark.parametrize("release", ["en_albert_base", "en_albert_large", "zh_albert_base"])
@@ -336,8 +337,8 @@ def test_published_checkpoints(shared, release):
     lines = (folder / "variables.txt").read_text().splitlines()[1:]
     published = dict(line.split(" ", 1) for line in lines)
     config = albert_tf.AlbertConfig.from_json_file(folder / "albert_config.json")
-    names = variable_names(config, {"model": "pretrainer", "sentence_objective": "sop"})
-    ours = {name.google.name: str(list(name.google.shape)) for name in names}
+    entries = variable_map("google", config, {"model": "pretrainer", "sentence_objective": "sop"}).values()
+    ours = {entry.name: str(list(entry.shape)) for entry in entries}
     assert ours == {name: shape for name, shape in published.items() if name != "global_step"}
 
 

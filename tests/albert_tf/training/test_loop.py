@@ -252,7 +252,7 @@ def test_steps(whole, tmp_path):
     copy, lines = tmp_path / "run", []
     shutil.copytree(whole[0], copy)
     fit(copy, 3, 6, lines=lines)
-    assert "no update is left" in lines[0]
+    assert "no step is left" in lines[0]
     run, _ = fit(copy, 3, 8, keep=2, eval_every=0, lines=lines)
     assert "going on from step 6, to 8" in lines[1]
     best = min(lines_of(run, "eval_loss")[2:], key=lambda line: line[1])[0]

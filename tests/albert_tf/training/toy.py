@@ -68,9 +68,9 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
     """
     of_loop = {"log_every": 1, "eval_every": 2, "checkpoint_every": 1, "keep": 10}
     of_loop |= {name: value for name, value in changes.items() if hasattr(LoopSettings, name)}
-    execution = ComputeConfig(**{name: value for name, value in changes.items() if name not in of_loop})
+    compute = ComputeConfig(**{name: value for name, value in changes.items() if name not in of_loop})
     run, report = RunDirectory(path), (lambda line: None) if lines is None else lines.append
-    with training_scope(run, execution, report):
+    with training_scope(run, compute, report):
         keras.utils.set_random_seed(0)
         model = Line()
 
@@ -96,11 +96,11 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
         optimizer = create_optimizer("adamw", init_lr=learning_rate, num_train_steps=stages[-1].end)
         training = Training(
             model=model,
-            optimizer=build_optimizer(optimizer, model, execution),
+            optimizer=build_optimizer(optimizer, model, compute),
             loss_fn=LossFn(("line",), terms, weights),
             stages=stages,
             seed=0,
-            execution=execution,
+            compute=compute,
             loop=LoopSettings(**of_loop),
         )
         train(run, training, RunContents(TINY, {"model": "encoder"}, recipe={"seed": 0}), report)

@@ -27,7 +27,7 @@ DEFAULT_STUDENT_RECIPE = "distilbert_base_uncased"
 _TEXT_FIELDS = shared.field_names(PretrainingRecipe) | shared.field_names(SoftTargets)
 _TASK_FIELDS = shared.field_names(FinetuningRecipe) | shared.field_names(SoftLabels)
 _TASK_FLAGS = (
-    *("unlabelled", "data", "text", "text_pair", "label", "threshold"),
+    *("unlabelled", "data", *shared.COLUMN_FLAGS, "threshold"),
     *("freeze", "num_hidden_layers", "doc_stride"),
     *shared.field_names(EvaluationSettings),
 )

@@ -13,7 +13,7 @@ from albert_tf.signals import quiet_start
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
 _PRETRAINED_FLAGS = ("seq_length", "masked_lm_prob", "max_ngram", "max_examples", "passes")
-_FINETUNED_FLAGS = ("data", "eval", "text", "text_pair", "label", "json", "report", "patience")
+_FINETUNED_FLAGS = ("data", "eval", *shared.COLUMN_FLAGS, "json", "report", "patience")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -159,19 +159,27 @@ def check_unused(flags: argparse.Namespace, names: Collection[str], what: str) -
         raise InputError(f"{', '.join(unused)}: of no use to {what}, leave it out")
 
 
+COLUMN_FLAGS = ("text", "text_pair", "label", "label_separator")
+
+
 def add_column_flags(parser: Flags, default: str = "") -> None:
     """Adds the flags that name the columns of a table."""
     for name, what in (("text", "texts"), ("text_pair", "second texts"), ("label", "labels")):
         parser.add_argument(f"--{name}", metavar="COLUMN", help=f"column of the {what}{default}")
+    separator = f"sign between several labels in a cell, of multi_label{default or ' (; or |)'}"
+    parser.add_argument("--label_separator", metavar="SIGN", help=separator)
 
 
 def provided_columns(flags: argparse.Namespace) -> Columns | None:
     """The columns that the command line names; None if it names none."""
-    if flags.text is None and (flags.text_pair or flags.label):
-        raise InputError("--text_pair and --label name further columns: name that of the texts by --text")
+    if flags.text is None and (flags.text_pair or flags.label or flags.label_separator is not None):
+        flag = "--label_separator" if flags.label_separator is not None else "--text_pair and --label"
+        raise InputError(f"{flag} need the column of the texts: name it by --text")
+    if flags.label_separator == "":
+        raise InputError("--label_separator is empty: name the sign between two labels")
     from albert_tf.tasks.columns import Columns
 
-    return None if flags.text is None else Columns(flags.text, flags.text_pair, flags.label)
+    return None if flags.text is None else Columns(**{name: getattr(flags, name) for name in COLUMN_FLAGS})
 
 
 def add_field_flags(

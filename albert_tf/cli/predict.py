@@ -60,8 +60,8 @@ def run(flags: argparse.Namespace) -> None:
     if flags.submission is None:
         _single_path("run", flags.run, "without --submission there is")
     else:
-        columns = ("text", "text_pair", "label", "input_format")
-        shared.check_unused(flags, (*_SINGLE_RUN_FLAGS, *columns), "--submission")
+        unused = (*_SINGLE_RUN_FLAGS, *shared.COLUMN_FLAGS, "input_format")
+        shared.check_unused(flags, unused, "--submission")
     with quiet_start():
         import tensorflow as tf
 

@@ -96,7 +96,9 @@ def predict_files(
     output_format: OutputFormat = SAME_AS_INPUT,
 ) -> dict[str, Content]:
     """The contents of the files that `predict` writes, by their names. See `predict` for the arguments."""
-    data, (folder, *others) = model.spec.format, distinct_paths(source)
+    data, (folder, *others), columns = model.spec.format, distinct_paths(source), columns or model.columns
+    if columns is not None:
+        output_format = output_format._replace(label_separator=columns.label_separator)
     if output_format.probabilities or output_format.top_k:
         if not isinstance(model.task, Classification | MultiLabel):
             raise InputError(f"`probabilities` and `top_k`: {model.task.name} has no labels for them")
@@ -109,7 +111,7 @@ def predict_files(
         sets = {f"{folder}/{name}": x for name, x in data.read_splits(folder, data.test).items()}
     else:
         sources = (folder, *others) if others else folder
-        sets = {sources: data.read(sources, False, columns or model.columns)}
+        sets = {sources: data.read(sources, False, columns)}
     if len(sets) > 1:
         output_format.check_folder(folder)
     # Before any prediction, since this raises if predictions for a file cannot be written.

@@ -39,10 +39,9 @@ def _check_labels(name: str, value: Any) -> None:
 
 def _check_columns(name: str, value: Any) -> None:
     """Raises InputError unless a value maps the roles of columns to their names."""
-    make_object_check({"text": _TEXT}, dict.fromkeys(("text_pair", "label", "id"), _NAME_OR_NULL))(
-        name, value
-    )
-    if unknown := value.keys() - {"text", "text_pair", "label", "id"}:
+    optional = ("text_pair", "label", "id", "label_separator")
+    make_object_check({"text": _TEXT}, dict.fromkeys(optional, _NAME_OR_NULL))(name, value)
+    if unknown := value.keys() - {"text", *optional}:
         raise InputError(f"{name}: {shorten(min(unknown))} is unknown")
 
 

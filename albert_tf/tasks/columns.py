@@ -16,7 +16,7 @@ import numpy as np
 
 from albert_tf.errors import InputError, check_json, is_missing, shorten
 from albert_tf.io import PathLike
-from albert_tf.tasks.examples import SEPARATOR, TextRecord
+from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import Content, DataFormat, OutputFormat, PredictionWriter, shortest
 from albert_tf.tasks.tables import (
     ABSENT,
@@ -30,6 +30,9 @@ from albert_tf.tasks.tables import (
 )
 from albert_tf.text.files import Paths
 
+# Signs between several labels in a cell, unless the user names another. The first one is written.
+LABEL_SEPARATORS = (";", "|")
+
 # Types of cells that are read as texts.
 _TEXT_TYPES = (str, int, float, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
 
@@ -41,6 +44,7 @@ class Columns(NamedTuple):
     text_pair: str | None = None
     label: str | None = None  # None where there are no labels
     id: str | None = None  # None: the rows are counted from 0
+    label_separator: str | None = None  # between several labels in a cell; None: any of LABEL_SEPARATORS
 
 
 def read_user_table(
@@ -48,12 +52,14 @@ def read_user_table(
 ) -> list[TextRecord]:
     """Reads the rows of a user's table as records; without `needs_labels` labels are left out.
 
-    With `has_lists` a label may be a list of several. Raises an InputError if columns are not named, and the
-    InputErrors of `read_table` and `read_text_records`.
+    With `has_lists` a label may be a list of several. Raises an InputError if columns are not named or a
+    separator has no use, and the InputErrors of `read_table` and `read_text_records`.
     """
     if columns is None or (needs_labels and columns.label is None):
         names = "`text` and `label`" if columns is None else "`label`"
         raise InputError(f"{os.fspath(file)}: the columns of the table are not known: name them by {names}")
+    if columns.label_separator is not None and not has_lists:
+        raise InputError("`label_separator`: of no use where a text has one label, leave it out")
     columns = columns if needs_labels else columns._replace(label=None)
     if columns.label in (columns.text, columns.text_pair) and columns.label is not None:
         raise InputError(f"`label` {columns.label} is the column of the texts, too: name that of the labels")
@@ -66,6 +72,7 @@ def read_text_records(table: Table, columns: Columns, has_lists: bool = False) -
     A missing text becomes an empty one. Raises an InputError if there is no such column, if a cell is not a
     text, number, truth value or date, or if there are labels to read and no rows.
     """
+    separator, columns = columns.label_separator, columns._replace(label_separator=None)
     names = {field: name for field, name in columns._asdict().items() if name is not None}
     numbers = {field: table.column_index(name, field) for field, name in names.items()}
     label_number = numbers.pop("label", None)
@@ -75,9 +82,13 @@ def read_text_records(table: Table, columns: Columns, has_lists: bool = False) -
     for count, row in enumerate(table.rows):
         where = f"{table.file}:{row.line}"
         texts = {field: _parse_text(row.cells[n], names[field], where) for field, n in numbers.items()}
-        label = None
+        label: str | tuple[str, ...] | None = None
         if label_number is not None:
-            label = _parse_label(row.cells[label_number], names["label"], where, has_lists) or None
+            cell = row.cells[label_number]
+            if has_lists:
+                label = _parse_labels(cell, names["label"], where, separator) or None
+            else:
+                label = _parse_text(cell, names["label"], where).strip() or None  # "a " and "a" are one label
         row_id = texts.get("id") or str(count)
         records.append(TextRecord(table.file, row.line, row_id, texts["text"], texts.get("text_pair"), label))
     return records
@@ -93,20 +104,24 @@ def _parse_text(value: Any, column: str, where: str) -> str:
     raise InputError(f"{where}: {problem}: write a text; several labels are of `task` multi_label")
 
 
-def _parse_label(value: Any, column: str, where: str, has_lists: bool) -> str | tuple[str, ...]:
-    """The label in a cell, or with `has_lists` several; an InputError if one in a list is missing."""
-    if has_lists and isinstance(value, str) and value.lstrip().startswith("["):  # a list in CSV
+def _parse_labels(value: Any, column: str, where: str, separator: str | None) -> tuple[str, ...]:
+    """The labels in a cell: a list, also as JSON, or a text; an InputError if one in a list is missing."""
+    if isinstance(value, str) and value.lstrip().startswith("["):  # a list in CSV
         try:
             labels = json.loads(value)
         except (ValueError, RecursionError):  # an error only if it looks like a list: [draft] is a label
             if re.match(r"\s*\[\s*['\"]", value):
                 problem = f"{shorten(value)} under {column!r} is no list in JSON"
-                raise InputError(f'{where}: {problem}: write ["a", "b"], or a|b') from None
+                raise InputError(
+                    f'{where}: {problem}: write ["a", "b"], or a{LABEL_SEPARATORS[0]}b'
+                ) from None
         else:
             check_json(labels, f"{where}: {column!r}", is_data=True)
             value = labels
-    if not has_lists or not isinstance(value, list):
-        return _parse_text(value, column, where).strip()  # "a " and "a" are one label
+    if not isinstance(value, list):
+        separators = LABEL_SEPARATORS if separator is None else (separator,)
+        labels = re.split("|".join(map(re.escape, separators)), _parse_text(value, column, where))
+        return tuple(filter(None, map(str.strip, labels)))
     if any(map(is_missing, value)):
         raise InputError(f"{where}: null is among the labels {shorten(value)} under {column!r}: leave it out")
     return tuple(_parse_text(item, column, where) for item in value)
@@ -124,10 +139,11 @@ def table_prediction_writer(table: Table, ending: str, output_format: OutputForm
     """A function that adds columns of predictions to a table.
 
     Several labels become a list in JSON lines and Parquet, and one text with separators elsewhere. A list
-    stays a list everywhere if a label holds the separator, and if it is of objects, such as entities.
+    stays a list everywhere if a label holds a separator, and if it is of objects, such as entities.
     """
     ending = check_table_ending(output_format.file) if output_format.file else ending
     columns = output_format.columns(table.columns, table.file)
+    separators = (output_format.label_separator,) if output_format.label_separator else LABEL_SEPARATORS
     # Errors of the output are raised now, not after the prediction.
     table_text(table.add_columns(dict.fromkeys(columns, [""] * len(table.rows))), ending)
 
@@ -137,8 +153,11 @@ def table_prediction_writer(table: Table, ending: str, output_format: OutputForm
         if isinstance(value, np.floating):
             return shortest(value)
         items = [to_cell(item) for item in value]
-        is_list = ending in NESTED or any(SEPARATOR in str(x) or str(x).startswith("[") for x in items)
-        return items if is_list else SEPARATOR.join(map(str, items))
+        is_list = ending in NESTED or any(
+            str(item).startswith("[") or any(separator in str(item) for separator in separators)
+            for item in items
+        )
+        return items if is_list else separators[0].join(map(str, items))
 
     def to_cells(prediction: Any) -> list[Any]:
         value, score = prediction.value, prediction.score

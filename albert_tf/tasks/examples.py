@@ -85,9 +85,6 @@ _LARGEST = 1e18  # its square is finite in float32
 _FINITE = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)  # float() reads 1_000, too
 _NUMBER = re.compile(r"[-+]?(?!0\d)\d*\.?\d+([eE][-+]?\d+)?", re.ASCII)
 
-# Between several labels of one row.
-SEPARATOR = "|"
-
 # More different numbers than these are measurements, unless they number classes from 0 or 1.
 MAX_NUMBERS = 50
 
@@ -169,9 +166,8 @@ def label_of(record: TextRecord) -> str:
 
 def label_set(record: TextRecord) -> tuple[str, ...]:
     """The labels of a multi-label row, any number of them, as `normalize_label` spells them."""
-    label = record.label or ()
-    labels = map(str.strip, label if isinstance(label, tuple) else label.split(SEPARATOR))
-    return tuple(dict.fromkeys(normalize_label(label) for label in labels if label))
+    labels = (record.label,) if isinstance(record.label, str) else record.label or ()
+    return tuple(dict.fromkeys(normalize_label(label) for label in map(str.strip, labels) if label))
 
 
 def normalize_label(label: str) -> str:

@@ -35,6 +35,7 @@ class OutputFormat(NamedTuple):
     probabilities: bool = False  # True for a column of probabilities for each label
     top_k: int | None = None  # number of likeliest labels to write instead of one, with their probabilities
     labels: Sequence[str] = ()  # labels of the run, if it has any
+    label_separator: str | None = None  # between several labels in a cell; see `Columns`
 
     @property
     def ending(self) -> str | None:

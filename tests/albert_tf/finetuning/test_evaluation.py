@@ -30,7 +30,7 @@ from tests.albert_tf.finetuning.test_predict import write_glue
 from tests.tiny import change_json, write_jsonl
 
 COLUMNS = Columns("text", None, "kind")
-LABELS = {"classification": ["tale", "verse"], "multi_label": ["", "a", "b", "a|b"]}
+LABELS = {"classification": ["tale", "verse"], "multi_label": ["", "a", "b", "a;b"]}
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
         if task == "classification":
             names = np.where(scores[:, 1] >= threshold, "verse", "tale")
             return accuracy_score(right, names)
-        is_label = np.array([[name in labels.split("|") for name in "ab"] for labels in right])
+        is_label = np.array([[name in labels.split(";") for name in "ab"] for labels in right])
         return f1_score(is_label, scores >= threshold, average="micro", zero_division=0)
 
     best = max(map(value, np.unique([0, 1, 0.5, *scores.ravel(), *(scores.ravel() + 1e-6)])))
@@ -95,7 +95,7 @@ def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
         np.testing.assert_allclose([float(row["score"]) for row in rows], of_label, atol=1e-6)
     else:
         expected = [tuple(np.array(["a", "b"])[row >= threshold].tolist()) for row in scores]
-        assert [tuple(filter(None, row["prediction"].split("|"))) for row in rows] == expected
+        assert [tuple(filter(None, row["prediction"].split(";"))) for row in rows] == expected
     export(run, tmp_path / "hub", check=False)
     for source in (run, tmp_path / "hub/serving"):
         answers = albert_tf.pipeline(source)(SENTENCES)
@@ -111,7 +111,7 @@ def test_the_best_threshold_is_what_everything_uses(run_of, task, tmp_path):
     model = albert_tf.TextClassifier.from_pretrained(run)
     assert model.predict_labels(SENTENCES) == expected
     np.testing.assert_allclose(model.predict_proba(SENTENCES), scores, atol=1e-5)
-    given = right if task == "classification" else [[x in y.split("|") for x in "ab"] for y in right]
+    given = right if task == "classification" else [[x in y.split(";") for x in "ab"] for y in right]
     figure = after.metrics["accuracy"]
     assert model.score(SENTENCES, given) == pytest.approx(figure)
     model.save_run(tmp_path / "again")

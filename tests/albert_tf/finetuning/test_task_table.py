@@ -22,7 +22,7 @@ from albert_tf.tasks.task import Prediction
 
 OWN = {
     "classification": ("own.csv", "a,b,y\none,two,yes\ntwo,one,no\n"),
-    "multi_label": ("own.csv", "a,b,y\none,two,p|q\ntwo,one,q\n"),
+    "multi_label": ("own.csv", "a,b,y\none,two,p;q\ntwo,one,q\n"),
     "regression": ("own.tsv", "a\tb\ty\none\ttwo\t1.5\ntwo\tone\t-2\n"),
     "tagging": ("own.conll", "one B-X\ntwo O\n\nthree O\n"),
     "multiple_choice": (
@@ -70,7 +70,7 @@ def right(name, records):
     if name in ("sts-b", "regression"):
         return [Prediction(np.float32(record.label), scores) for record in records]
     if name == "multi_label":
-        return [Prediction(tuple(record.label.split("|")), scores) for record in records]
+        return [Prediction(record.label, scores) for record in records]
     return [Prediction(record.label, scores) for record in records]
 
 

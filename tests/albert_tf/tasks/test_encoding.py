@@ -60,13 +60,13 @@ def test_texts_and_pairs(tiny_tokenizer, ids):
 
 
 def test_several_labels(tiny_tokenizer):
-    texts = records(("the sea", None, "b | a"), ("a", None, None), ("a", None, "c|c"))
+    texts = records(("the sea", None, ("b", " a")), ("a", None, None), ("a", None, ("c", "c")))
     config = MultiLabel.model_config(texts)
     assert config["labels"] == ["a", "b", "c"] and config["num_labels"] == 3
     rows = MultiLabel(config).encode(texts, tiny_tokenizer.tokenize, True).rows
     assert rows.features["labels"].tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
     with pytest.raises(InputError, match=r"f\.csv:2.*'d'"):
-        MultiLabel(config).encode(records(("a", None, "a|d")), tiny_tokenizer.tokenize, True)
+        MultiLabel(config).encode(records(("a", None, ("a", "d"))), tiny_tokenizer.tokenize, True)
     with pytest.raises(InputError, match=r"f\.csv"):
         MultiLabel.model_config(records(("a", None, None)))
 

@@ -4,6 +4,7 @@ import decimal
 import gzip
 import json
 
+import numpy as np
 import pandas
 import pyarrow
 import pytest
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.columns import Columns, read_text_records, read_user_table
+from albert_tf.tasks.columns import Columns, read_text_records, read_user_table, table_prediction_writer
 from albert_tf.tasks.examples import label_of, label_set
+from albert_tf.tasks.formats import OutputFormat
 from albert_tf.tasks.tables import ABSENT, Row, Table, read_table, read_tsv, table_text
+from albert_tf.tasks.task import Prediction
 
 
 def cells(table):
@@ -161,9 +164,9 @@ def test_records(file):
     read = file('{"t": "a", "n": 1}\n{"n": [" b "], "t": true}\n{"t": "", "n": " c "}', "data.jsonl")
     found = read_user_table(read, True, Columns("t", label="n"), has_lists=True)
     assert [record[1:] for record in found] == [
-        (1, "0", "a", None, "1"),
+        (1, "0", "a", None, ("1",)),
         (2, "1", "true", None, (" b ",)),
-        (3, "2", "", None, "c"),
+        (3, "2", "", None, ("c",)),
     ]
 
 
@@ -385,6 +388,34 @@ def test_labels_in_lists(file):
     source.with_suffix(".csv").write_text(table_text(read_table(source), ".csv"))
     again = read_user_table(source.with_suffix(".csv"), True, Columns("text", label="label"), has_lists=True)
     assert list(map(label_set, again)) == list(map(label_set, records))
+
+
+@pytest.mark.parametrize(
+    ("separator", "cell", "labels"),
+    [
+        (None, "a; b;a", ("a", "b")),
+        (None, "a|b, c", ("a", "b, c")),
+        (",", " a,b;c,", ("a", "b;c")),
+        ("|", "a;b|c", ("a;b", "c")),
+        (".", '["a.b"]', ("a.b",)),
+        (";", " ", ()),
+    ],
+)
+def test_labels_in_a_cell(file, separator, cell, labels):
+    source = file(table_text(Table("a.csv", ("text", "label"), [Row(2, ["x", cell])]), ".csv"))
+    columns = Columns("text", label="label", label_separator=separator)
+    (record,) = read_user_table(source, True, columns, has_lists=True)
+    assert label_set(record) == labels
+    # Predictions of these labels are written so that they are read again.
+    write = table_prediction_writer(read_table(source), ".csv", OutputFormat(label_separator=separator))
+    (content,) = write([Prediction(labels, np.float32(1))]).values()
+    (again,) = read_user_table(file(content), True, columns._replace(label="prediction"), has_lists=True)
+    assert label_set(again) == labels
+
+
+def test_a_separator_where_a_text_has_one_label(file):
+    with pytest.raises(InputError, match="`label_separator`: of no use"):
+        read_user_table(file("text,label\na,b\n"), True, Columns("text", label="label", label_separator=","))
 
 
 @pytest.mark.parametrize(

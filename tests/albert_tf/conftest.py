@@ -1,37 +1,38 @@
-"""A run of six updates, and settings of others like it."""
+"""Pre-trained and fine-tuned runs of six updates, settings of others like them, and where these begin."""
 
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import albert_tf
+from albert_tf.finetuning.finetune import finetune
+from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.pretraining import corpus, evaluation
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.pretraining.pretraining_settings import Pretraining
 from albert_tf.runs.build_model import build_model
-from albert_tf.settings import replace_fields
+from albert_tf.tasks.columns import Columns
 from albert_tf.training.compute_settings import LoopSettings
-from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
-from tests.tiny import TINY
+from tests.albert_tf.finetuning import runs as finetuning
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, settings_factory
+from tests.tiny import TINY, write_jsonl
 
 
 @pytest.fixture(scope="session")
 def settings(tiny_corpus, tiny_vocabulary, tmp_path_factory):
     """Settings of a run, some of them changed."""
-
-    def make(output=None, **changes) -> Pretraining:
-        made = Pretraining(
-            output=output or tmp_path_factory.mktemp("pretrain") / "run",
-            config=CONFIG,
-            recipe=RECIPE,
-            train=[str(tiny_corpus)],
-            eval=[str(tiny_corpus)],
-            vocabulary=tiny_vocabulary,
-            loop=LoopSettings(log_every=2, eval_every=3, checkpoint_every=3),
-        )
-        return replace_fields(made, **changes)
-
-    return make
+    return settings_factory(
+        tmp_path_factory,
+        Pretraining,
+        config=CONFIG,
+        recipe=RECIPE,
+        train=[str(tiny_corpus)],
+        eval=[str(tiny_corpus)],
+        vocabulary=tiny_vocabulary,
+        loop=LoopSettings(log_every=2, eval_every=3, checkpoint_every=3),
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -60,6 +61,76 @@ def run(settings, made_once, tmp_path_factory):
     """A run of six updates without interruption, of which each process has a copy."""
     made = made_once("pretrained", lambda folder: pretrain(settings(folder)))
     return shutil.copytree(made, tmp_path_factory.mktemp("pretrained") / "run")
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """What a program would train, and the files of its run: it ends where training begins."""
+
+    class Begun(Exception):
+        pass
+
+    def train(run, training, contents, *_, **__):
+        raise Begun(training, contents)
+
+    def begin(program, *arguments):
+        with monkeypatch.context() as patch, pytest.raises(Begun) as seen:
+            for module in ("pretraining.pretrain", "finetuning.finetune"):
+                patch.setattr(f"albert_tf.{module}.train", train)
+            program(*arguments)
+        return seen.value.args
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def own_table(made_once):
+    """A table of sentences with two labels and a number, as JSON lines."""
+
+    def write(folder):
+        folder.mkdir()
+        write_jsonl(folder / "own.jsonl", finetuning.ROWS)
+
+    return made_once("own", write) / "own.jsonl"
+
+
+@pytest.fixture(scope="session")
+def asked(own_table, tiny_vocabulary, tmp_path_factory):
+    """Settings of a fine-tuned run of six updates, some of them changed."""
+    return settings_factory(
+        tmp_path_factory,
+        Finetuning,
+        task="classification",
+        train=own_table,
+        eval=own_table,
+        columns=Columns("text", None, "kind"),
+        config=finetuning.CONFIG,
+        vocabulary=tiny_vocabulary,
+        recipe=finetuning.RECIPE,
+        loop=finetuning.LOOP,
+    )
+
+
+@pytest.fixture(scope="session")
+def finetuned(asked, made_once, tmp_path_factory):
+    """A fine-tuned run of six updates without interruption, of which each process has a copy."""
+    made = made_once("finetuned", lambda folder: finetune(asked(folder)))
+    return shutil.copytree(made, tmp_path_factory.mktemp("finetuned") / "run")
+
+
+@pytest.fixture(scope="session")
+def run_of(tmp_path_factory):
+    """A run of a model whose variables all differ, LayerNorms too."""
+
+    def make(model, vocabulary=None, task=None):
+        generator = np.random.default_rng(4)
+        for variable in model.variables:
+            variable.assign(generator.normal(0, 0.3, variable.shape))
+        run = tmp_path_factory.mktemp("run") / "run"
+        albert_tf.save(model, run, vocabulary, step=3, task=task)
+        return run
+
+    return make
 
 
 @pytest.fixture

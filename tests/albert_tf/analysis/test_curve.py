@@ -6,6 +6,7 @@ import re
 import pytest
 
 from albert_tf.analysis.curve import curve_tables, draw_curve, metric_series
+from tests.albert_tf.pretraining.runs import empty_checkpoints
 from tests.tiny import write_jsonl
 
 LINES = [
@@ -69,10 +70,7 @@ def test_the_best_step_of_a_fine_tuned_run_is_marked(run):
     (run / "task.json").write_text(
         json.dumps({"model": "classifier", "num_labels": 2, "best_by": "eval_accuracy"})
     )
-    (run / "checkpoints").mkdir()
-    for step in (1, 2):
-        for ending in (".index", ".data-00000-of-00001"):
-            (run / "checkpoints" / f"ckpt-{step}{ending}").write_bytes(b"")
+    empty_checkpoints(run, (1, 2))
     (run / "metrics.jsonl").write_text(
         '{"step": 1, "eval_accuracy": 0.75}\n{"step": 2, "eval_accuracy": 0.5}\n'
     )

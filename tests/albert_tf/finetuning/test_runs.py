@@ -15,7 +15,7 @@ from albert_tf.runs.checkpoints import checkpoint_steps
 from albert_tf.runs.run_directory import RunDirectory, best_run
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.finetuning.runs import RECIPE
-from tests.albert_tf.pretraining.runs import metrics, weights
+from tests.albert_tf.pretraining.runs import empty_checkpoints, metrics, weights
 
 SHORT = {**RECIPE, "steps": 2, "warmup_steps": 1}
 
@@ -90,11 +90,9 @@ def test_the_folder_stands_for_its_best_run(finetuned, own_table, tmp_path, caps
 
 def pretended(folder, name, values, best_by="eval_pearson"):
     run = folder / name
-    (run / "checkpoints").mkdir(parents=True)
+    empty_checkpoints(run, values)
     (run / "task.json").write_text(json.dumps({"model": "classifier", "num_labels": 2, "best_by": best_by}))
     for step, (pearson, loss) in values.items():
-        for ending in (".index", ".data-00000-of-00001"):
-            (run / "checkpoints" / f"ckpt-{step}{ending}").write_bytes(b"")
         with (run / "metrics.jsonl").open("a") as file:
             file.write(json.dumps({"step": step, "loss": 9.0}) + "\n")
             file.write(json.dumps({"step": step, "eval_pearson": pearson, "eval_loss": loss}) + "\n")

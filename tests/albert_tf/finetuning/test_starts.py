@@ -13,7 +13,7 @@ from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.runs.build_model import build_model
 from albert_tf.tasks.columns import Columns
 from tests.albert_tf.finetuning.runs import RECIPE, ROWS
-from tests.albert_tf.pretraining.runs import weights
+from tests.albert_tf.pretraining.runs import weights, weights_of
 from tests.tiny import TINY, write_jsonl
 
 NETWORK = TINY.replace(num_hidden_layers=1, initializer_range=0.3)
@@ -38,34 +38,24 @@ def pretrained(saved):
 
 
 @pytest.fixture
-def begun(asked, monkeypatch):
+def start_of(asked, begun):
     """What a run begins with: its weights by name, and what it tells of them."""
 
-    class Seen(Exception):
-        pass
-
-    def begin(origin, num_hidden_layers=None, **changes):
-        lines = []
-
-        def train_step(model, *_, **__):
-            raise Seen({variable.name: variable.numpy() for variable in model.variables})
-
-        monkeypatch.setattr("albert_tf.training.stages.TrainStep", train_step)
+    def start(origin, num_hidden_layers=None, **changes):
         made = asked(**{"init_from": origin, "config": None, "vocabulary": None, **changes})
-        made = dataclasses.replace(made, num_hidden_layers=num_hidden_layers)
-        with pytest.raises(Seen) as seen:
-            finetune(made, lines.append)
-        return seen.value.args[0], lines
+        made, lines = dataclasses.replace(made, num_hidden_layers=num_hidden_layers), []
+        training, _ = begun(finetune, made, lines.append)
+        return weights_of(training.model), lines
 
-    return begin
+    return start
 
 
 @pytest.mark.parametrize("sharing", ["all", "none"])
-def test_fewer_layers_than_the_origin_has(sharing, begun, asked, tiny_vocabulary, tmp_path):
+def test_fewer_layers_than_the_origin_has(sharing, start_of, asked, tiny_vocabulary, tmp_path):
     """Shared ones are the same weights fewer times; of others every second is taken."""
     network = TINY.replace(num_hidden_layers=4, sharing=sharing, initializer_range=0.3)
     albert_tf.save(build_model(network, {"model": "encoder"}), tmp_path / "deep", tiny_vocabulary)
-    found, _ = begun(tmp_path / "deep", num_hidden_layers=2)
+    found, _ = start_of(tmp_path / "deep", num_hidden_layers=2)
     by_hand, there = AlbertEncoder(network.replace(num_hidden_layers=2)), weights(tmp_path / "deep")
     for variable in by_hand.variables:
         origin = variable.name.replace("/group_1/", "/group_2/")
@@ -73,7 +63,7 @@ def test_fewer_layers_than_the_origin_has(sharing, begun, asked, tiny_vocabulary
     assert found.keys() == HEAD
     for number, message in ((0, "=0 must be at least 1"), (5, "=5 must be at most 4: .*deep has no more")):
         with pytest.raises(InputError, match=f"num_hidden_layers{message}"):
-            begun(tmp_path / "deep", number)
+            start_of(tmp_path / "deep", number)
     with pytest.raises(InputError, match="num_hidden_layers=2 of a `config`"):
         dataclasses.replace(asked(), num_hidden_layers=2)
 
@@ -86,8 +76,8 @@ def assert_copied(found, origin, but=()):
     assert {name for name in found if name not in there} <= HEAD
 
 
-def test_a_pretrained_run(pretrained, begun):
-    found, lines = begun(pretrained)
+def test_a_pretrained_run(pretrained, start_of):
+    found, lines = start_of(pretrained)
     assert_copied(found, pretrained)
     assert found.keys() - weights(pretrained).keys() == HEAD
     assert lines[0] == f"weights from '{pretrained}'; new: classifier"
@@ -103,34 +93,34 @@ def test_a_pretrained_run(pretrained, begun):
         ({"pooling": "mean"}, False),
     ],
 )
-def test_a_finetuned_run(saved, begun, changes, is_same):
+def test_a_finetuned_run(saved, start_of, changes, is_same):
     """The head goes on only if it has learnt to tell the same apart, from the same."""
     entries = {"task": "classification", "labels": ["speech", "tale"], "seq_length": 32, **changes}
     pooling = {"pooling": entries.pop("pooling")} if "pooling" in entries else {}
     origin = saved({"model": "classifier", "num_labels": 2, **pooling}, **entries)
-    found, lines = begun(origin)
+    found, lines = start_of(origin)
     assert_copied(found, origin, but=() if is_same else HEAD - {"classifier/output_bias:0"})
     assert ("new: classifier" not in lines[0]) == is_same
 
 
-def test_a_regression_begins_at_the_mean_and_goes_on_where_it_was(pretrained, saved, begun):
+def test_a_regression_begins_at_the_mean_and_goes_on_where_it_was(pretrained, saved, start_of):
     changes = {"task": "regression", "columns": Columns("text", None, "length")}
-    found, lines = begun(pretrained, **changes)
+    found, lines = start_of(pretrained, **changes)
     lengths = [row["length"] for row in ROWS]
     assert found["classifier/output_bias:0"] == pytest.approx([np.mean(lengths)], rel=1e-5)
     assert any(line.startswith(f"scores: {min(lengths):g} to {max(lengths):g}") for line in lines)
     columns = {"text": "text", "label": "length"}
     origin = saved({"model": "classifier", "num_labels": 1}, task="regression", columns=columns)
-    assert begun(origin, **changes)[0]["classifier/output_bias:0"] == 0  # that of the run
+    assert start_of(origin, **changes)[0]["classifier/output_bias:0"] == 0  # that of the run
 
 
-def test_the_best_step_of_a_finetuned_run_is_taken(saved, begun):
+def test_the_best_step_of_a_finetuned_run_is_taken(saved, start_of):
     entries = {"task": "rte", "labels": ["a", "b"], "best_by": "eval_accuracy", "seq_length": 32}
     origin = saved({"model": "classifier", "num_labels": 2}, **entries)
     albert_tf.save(build_model(NETWORK, {"model": "classifier", "num_labels": 2}), origin, step=5)
     lines = [{"step": 0, "eval_accuracy": 0.7}, {"step": 5, "eval_accuracy": 0.6}]
     write_jsonl(origin / "metrics.jsonl", lines)
-    found, _ = begun(origin)
+    found, _ = start_of(origin)
     for name in found.keys() - HEAD:
         np.testing.assert_array_equal(found[name], weights(origin, 0)[name], err_msg=name)
 

@@ -7,6 +7,7 @@ import albert_tf
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.runs.checkpoints import checkpoint_steps, delete_checkpoint
+from albert_tf.settings import replace_fields
 from tests.tiny import TINY, write_jsonl
 
 RECIPE = PretrainingRecipe().replace(
@@ -18,8 +19,22 @@ CONFIG = TINY.replace(
 )
 
 
+def settings_factory(tmp_path_factory, kind, **usual):
+    """Makes settings of a kind, some of them changed, for a folder of their own unless one is named."""
+
+    def make(output=None, **changes):
+        output = output or tmp_path_factory.mktemp("run") / "run"
+        return replace_fields(kind(output=output, **usual), **changes)
+
+    return make
+
+
+def weights_of(model):
+    return {variable.name: variable.numpy() for variable in model.variables}
+
+
 def weights(run, step=None):
-    return {variable.name: variable.numpy() for variable in albert_tf.load(run, step).variables}
+    return weights_of(albert_tf.load(run, step))
 
 
 def metrics(run):
@@ -35,6 +50,14 @@ def stopped_at(run, step, copy):
     lines = [line for line in metrics(copy) if line["step"] < step or "loss" in line]
     write_jsonl(copy / "metrics.jsonl", lines)
     return copy
+
+
+def empty_checkpoints(run, steps):
+    """Files of the names that checkpoints of these steps have."""
+    (run / "checkpoints").mkdir(parents=True)
+    for step in steps:
+        for ending in (".index", ".data-00000-of-00001"):
+            (run / "checkpoints" / f"ckpt-{step}{ending}").touch()
 
 
 def corpus_of(settings, recipe=None):

@@ -20,7 +20,7 @@ from albert_tf.pretraining.cooccurrence import (
     word_vectors,
 )
 from albert_tf.pretraining.pretrain import pretrain
-from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of, weights_of
 from tests.tiny import CORPUS, TINY
 
 COUNTED = RECIPE.replace(word_embeddings="cooccurrence")
@@ -110,23 +110,15 @@ def test_log_frequencies():
 
 
 @pytest.fixture
-def begun(monkeypatch):
+def start_of(begun):
     """The weights that a run of given settings begins with, and what it says of them."""
 
-    class Begun(Exception):
-        pass
-
-    def train(run, training, *_, **__):
-        raise Begun({x.name: tf.convert_to_tensor(x).numpy() for x in training.model.variables})
-
-    def begin(made):
+    def start(made):
         lines = []
-        with monkeypatch.context() as patch, pytest.raises(Begun) as found:
-            patch.setattr(run_module, "train", train)
-            pretrain(made, lines.append)
-        return found.value.args[0], lines
+        training, _ = begun(pretrain, made, lines.append)
+        return weights_of(training.model), lines
 
-    return begin
+    return start
 
 
 def tokens_of(documents, tokenizer):
@@ -136,12 +128,12 @@ def tokens_of(documents, tokenizer):
 
 
 @pytest.mark.slow
-def test_a_run_begins_so(settings, tiny_tokenizer, begun):
+def test_a_run_begins_so(settings, tiny_tokenizer, start_of):
     """And otherwise as one that is not: whatever is random is the same."""
-    random, lines = begun(settings(recipe=RECIPE))
+    random, lines = start_of(settings(recipe=RECIPE))
     assert lines == []
     (found, lines), documents = (
-        begun(settings(recipe=COUNTED)),
+        start_of(settings(recipe=COUNTED)),
         tokens_of(CORPUS.split("\n\n"), tiny_tokenizer),
     )
     assert lines[0] == f"word embeddings from the co-occurrence of {sum(map(len, documents)):,} pieces"
@@ -160,9 +152,9 @@ def test_a_run_begins_so(settings, tiny_tokenizer, begun):
 
 
 @pytest.mark.slow
-def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer, begun):
+def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer, start_of):
     made = settings(recipe=COUNTED, eval=None)
-    found, lines = begun(made)
+    found, lines = start_of(made)
     share, what = corpus_of(made).held_out
     assert what.startswith("1 of 8 documents")
     documents = [document.strip() for document in CORPUS.split("\n\n")]
@@ -173,9 +165,9 @@ def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer, begun):
     np.testing.assert_array_equal(found[BIAS], expected)
 
 
-def test_no_more_is_counted_than_serves(settings, monkeypatch, begun):
+def test_no_more_is_counted_than_serves(settings, monkeypatch, start_of):
     monkeypatch.setattr(run_module, "MAX_COUNTED", 1234)
-    assert begun(settings(recipe=COUNTED))[1][0].endswith("of 1,234 pieces")
+    assert start_of(settings(recipe=COUNTED))[1][0].endswith("of 1,234 pieces")
 
 
 def test_what_cannot_be_counted_or_is_said_twice(settings, run, tiny_corpus, tiny_vocabulary, tmp_path):

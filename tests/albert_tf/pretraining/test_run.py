@@ -15,8 +15,7 @@ from albert_tf.optimization import AdamW
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_steps
-from albert_tf.training import stages
-from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights
+from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights, weights_of
 from tests.tiny import CORPUS, TINY
 
 
@@ -111,27 +110,15 @@ def test_a_damaged_shard_is_named(run, settings, tmp_path):
         evaluate_run(run, [str(shard)])
 
 
-@pytest.mark.slow
-def test_a_deeper_network_starts_from_a_run(run, settings):
+def test_a_deeper_network_starts_from_a_run(run, settings, begun):
     lines = []
     deeper = CONFIG.replace(num_hidden_layers=5, num_hidden_groups=2, max_position_embeddings=40)
-    made = settings(
-        init_from=run, config=deeper, recipe=RECIPE.replace(learning_rate=0.0), checkpoint_every=3
-    )
-    pretrain(made, report=lines.append)
-    assert lines[1:-1] == ["copied: group_0 to group_0, group_1", "positions: 64 in the run, 40 here"]
-    before, after = weights(run), weights(made.output)
+    training, _ = begun(pretrain, settings(init_from=run, config=deeper), lines.append)
+    assert lines[1:] == ["copied: group_0 to group_0, group_1", "positions: 64 in the run, 40 here"]
+    before, after = weights(run), weights_of(training.model)
     for name, value in after.items():
         origin = before[name.replace("/group_1/", "/group_0/")]
         np.testing.assert_array_equal(value, origin[: len(value)], err_msg=name)
-    recipe = json.loads((made.output / "recipe.json").read_text())
-    assert recipe["init_from"] == str(run)
-    lines.clear()
-    pretrain(made, report=lines.append)  # which is done, and starts from its own checkpoint
-    (line,) = lines
-    assert "is at its last step, 6" in line
-    with pytest.raises(InputError, match=r"init_from is .* there and None here"):
-        pretrain(settings(made.output, config=deeper, recipe=RECIPE.replace(learning_rate=0.0)))
     with pytest.raises(InputError, match="extend_positions"):
         settings(extend_positions=True)
 
@@ -151,8 +138,8 @@ def test_batches_of_a_data_service(settings, data_service):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"precision": "bfloat16", "remat": True, "xla": False}, ("mixed_bfloat16", True, True, 1, False)),
-        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, False, 2, True)),
+        ({"precision": "bfloat16", "remat": True, "xla": False}, ("mixed_bfloat16", True, True, 1, False, 5)),
+        ({"precision": "float16", "accumulate": 2, "xla": True}, ("mixed_float16", False, False, 2, True, 5)),
     ],
 )
 def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected):
@@ -161,14 +148,14 @@ def test_how_an_update_runs_is_as_asked(settings, monkeypatch, changes, expected
     class Seen(Exception):
         pass
 
-    def train_step(model, optimizer, *_, accumulate, xla, **others):
+    def train_step(model, optimizer, *_, accumulate, xla, seed, **others):
         scaled = isinstance(optimizer, keras.mixed_precision.LossScaleOptimizer)
         assert scaled == (changes.get("precision") == "float16")
-        raise Seen(model.dtype_policy.name, model.encoder.remat, model.encoder.fused, accumulate, xla)
+        raise Seen(model.dtype_policy.name, model.encoder.remat, model.encoder.fused, accumulate, xla, seed)
 
     monkeypatch.setattr("albert_tf.training.stages.TrainStep", train_step)
     with pytest.raises(Seen) as seen:
-        pretrain(settings(**changes))
+        pretrain(settings(seed=5, **changes))
     assert seen.value.args == expected
 
 
@@ -183,33 +170,14 @@ def test_weights_of_another_text_are_refused(run, settings, tiny_vocabulary, tmp
     assert not (tmp_path / "run").exists()
 
 
-@pytest.fixture
-def begun(monkeypatch):
-    """Begins a run and stops before its first update: the model, the optimizer, the seed of dropout."""
-
-    class Seen(Exception):
-        pass
-
-    def begin(settings):
-        with pytest.raises(Seen) as seen:
-            pretrain(settings)
-        return seen.value.args
-
-    def train_step(model, optimizer, *_, seed, **__):
-        raise Seen(model, optimizer, seed)
-
-    monkeypatch.setattr(stages, "TrainStep", train_step)
-    return begin
-
-
 def test_the_seed_and_the_optimizer_are_the_runs(settings, begun):
     numbers = {"weight_decay": 0.3, "beta_1": 0.7, "beta_2": 0.8, "epsilon": 1e-3}
     recipe = RECIPE.replace(optimizer="adamw", learning_rate=0.5, clip_norm=2.0, warmup_steps=3, **numbers)
     kernels = []
     for seed in (0, 5):
-        model, optimizer, of_dropout = begun(settings(seed=seed, recipe=recipe))
-        kernels.append(model.encoder.pooler.kernel.numpy())
-        assert of_dropout == seed
+        training, _ = begun(pretrain, settings(seed=seed, recipe=recipe))
+        kernels.append(training.model.encoder.pooler.kernel.numpy())
+    optimizer = training.optimizer
     assert np.abs(kernels[0] - kernels[1]).max() > 0.01
     config = optimizer.get_config()
     assert type(optimizer) is AdamW

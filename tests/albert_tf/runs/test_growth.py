@@ -21,21 +21,6 @@ IDS = tf.constant([[2, 17, 4, 99, 3], [2, 5, 5, 3, 0]])
 
 
 @pytest.fixture(scope="module")
-def run_of(tmp_path_factory):
-    """A run of a model whose variables all differ, LayerNorms too."""
-
-    def make(model):
-        generator = np.random.default_rng(4)
-        for variable in model.variables:
-            variable.assign(generator.normal(0, 0.3, variable.shape))
-        run = tmp_path_factory.mktemp("growth") / "run"
-        albert_tf.save(model, run, step=3)
-        return run
-
-    return make
-
-
-@pytest.fixture(scope="module")
 def shared_run(run_of):
     return run_of(albert_tf.AlbertPretrainer(TINY))
 

@@ -24,8 +24,8 @@ from albert_tf.runs.run_directory import (
     step_order,
 )
 from hub_export.export import export
-from tests.albert_tf.finetuning.conftest import asked, own_table  # noqa: F401
 from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
+from tests.albert_tf.pretraining.runs import weights_of
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -42,8 +42,13 @@ def saved(model, tmp_path):
     return tmp_path / "run"
 
 
-def weights(model):
-    return {variable.name: variable.numpy() for variable in model.variables}
+def check_names(model):
+    """Each variable is in the tables of names, once, with its shape."""
+    shapes = {variable.name.removesuffix(":0"): tuple(variable.shape) for variable in model.variables}
+    assert variable_shapes(model.config, task_of(model)) == shapes
+    for form in ("google", "hugging_face"):
+        there = variable_map(form, model.config, task_of(model))
+        assert len({entry.name for entry in there.values()}) == len(shapes)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +72,8 @@ def test_load_is_the_inverse_of_save(model, tmp_path):
     assert loaded.config == model.config
     assert task_of(loaded) == task_of(model)
     assert loaded.get_config() == {**model.get_config(), "name": loaded.name}
-    np.testing.assert_equal(weights(loaded), weights(model))
-    shapes = {variable.name.removesuffix(":0"): tuple(variable.shape) for variable in model.variables}
-    assert variable_shapes(model.config, task_of(model)) == shapes
-    for form in ("google", "hugging_face"):
-        there = variable_map(form, model.config, task_of(model))
-        assert len({entry.name for entry in there.values()}) == len(shapes)
+    np.testing.assert_equal(weights_of(loaded), weights_of(model))
+    check_names(model)
 
 
 def test_files(model, tmp_path, tiny_vocabulary):
@@ -307,17 +308,9 @@ CONFIGS = {
 }
 
 
-def shapes(model):
-    return {variable.name.removesuffix(":0"): tuple(variable.shape) for variable in model.variables}
-
-
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_every_variable_of_the_encoder_once(config):
-    expected = shapes(albert_tf.AlbertEncoder(config))
-    assert variable_shapes(config, {"model": "encoder"}) == expected
-    for form in ("google", "hugging_face"):
-        there = variable_map(form, config, {"model": "encoder"})
-        assert len({entry.name for entry in there.values()}) == len(expected)
+    check_names(albert_tf.AlbertEncoder(config))
 
 
 @pytest.mark.parametrize("preset", albert_tf.PRESETS)
@@ -369,7 +362,7 @@ def test_an_origin_is_recorded_by_its_content(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_finetuned_run(run, asked, own_table, tmp_path):  # noqa: F811
+def test_a_finetuned_run(run, asked, own_table, tmp_path):
     for path in run.rglob("*"):
         if path.is_file():
             target = f"ram://origin/{path.relative_to(run)}"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 import shutil
 import signal
 
@@ -15,12 +14,11 @@ from albert_tf.finetuning.finetune import finetune
 from albert_tf.runs.checkpoints import checkpoint_steps
 from albert_tf.signals import Preempted
 from albert_tf.tasks.columns import Columns
-from albert_tf.training import loop
 from tests.albert_tf.commands import ends, words_of
 from tests.albert_tf.finetuning.runs import CONFIG, LOOP, RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import metrics, weights
 from tests.albert_tf.training.hosts import start
-from tests.albert_tf.training.toy import dying_after
+from tests.albert_tf.training.toy import dying_after, signalled
 from tests.tiny import TINY, write_jsonl
 
 
@@ -31,18 +29,10 @@ def assert_same_weights(found, expected, step=6):
 def test_sigterm_saves_and_the_same_settings_resume(finetuned, asked, monkeypatch):
     """In the middle of an epoch of five batches; nothing but its own folder is needed to go on."""
     made = asked(loop={"log_every": 1, "eval_every": 3, "checkpoint_every": 100})
-    record = loop.MetricsLogger.record
-
-    def terminate(self, step, figures):
-        record(self, step, figures)
-        if step == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(loop.MetricsLogger, "record", terminate)
-    with pytest.raises(Preempted, match="after step 4"):
+    with monkeypatch.context() as patch, pytest.raises(Preempted, match="after step 4"):
+        signalled(patch, signal.SIGTERM, 4, "loss")
         finetune(made)
     assert checkpoint_steps(made.output) == [3, 4]
-    monkeypatch.undo()
     lines = []
     finetune(made, lines.append)
     assert any(line.endswith("going on from step 4, to 6; 38 examples") for line in lines)
@@ -182,30 +172,19 @@ def test_a_run_of_fewer_layers_resumes_exactly(asked, tiny_vocabulary, tmp_path)
 # Fine-tuning in two processes that train together.
 
 
-@pytest.fixture
-def words(own_table, tiny_vocabulary, tmp_path):
-    """The words of a command that fine-tunes into a folder."""
+@pytest.mark.slow
+def test_two_hosts_train_as_one_does(own_table, tiny_vocabulary, tmp_path):
     config = tmp_path / "tiny.json"
     config.write_text(CONFIG.to_json_string())
-
-    def make(output, **changes):
-        flags = {
-            "task": "classification", "train": own_table, "eval": own_table, "text": "text", "label": "kind",
-            "config": config, "vocabulary": tiny_vocabulary, "output": output, "batch_size": 8,
-            "seq_length": 32, "steps": 18, "warmup_steps": 2, "learning_rate": 0.001, "dropout": 0.1,
-            "log_every": 1, "eval_every": 6, "checkpoint_every": 3, "keep": 2, **changes,
-        }  # fmt: skip
-        return words_of("finetune", **flags)
-
-    return make
-
-
-@pytest.mark.slow
-def test_two_hosts_train_as_one_does(words, tmp_path):
-    changes = {"steps": 6, "dropout": 0.0, "classifier_dropout": 0.0, "eval_every": 3}
+    flags = {
+        "task": "classification", "train": own_table, "eval": own_table, "text": "text", "label": "kind",
+        "config": config, "vocabulary": tiny_vocabulary, "batch_size": 8, "seq_length": 32, "steps": 6,
+        "warmup_steps": 2, "learning_rate": 0.001, "dropout": 0.0, "classifier_dropout": 0.0, "log_every": 1,
+        "eval_every": 3, "checkpoint_every": 3,
+    }  # fmt: skip
     logs = [tmp_path / "host-0.log", tmp_path / "host-1.log"]
     for name, hosts in (("one", logs[:1]), ("two", logs)):
-        command = ["-m", "albert_tf", *words(tmp_path / name, **changes)]
+        command = ["-m", "albert_tf", *words_of("finetune", output=tmp_path / name, **flags)]
         assert ends(start(command, hosts), hosts) == [0] * len(hosts), logs[0].read_text()[-3000:]
     assert json.loads((tmp_path / "two/recipe.json").read_text())["replicas"] == 2
     assert checkpoint_steps(tmp_path / "two") == checkpoint_steps(tmp_path / "one")

@@ -24,7 +24,7 @@ from albert_tf.training.loop import TrainingFailed
 from albert_tf.training.stages import seed_from_step
 from tests.albert_tf.commands import ends, pretraining, start
 from tests.albert_tf.pretraining.runs import CONFIG, weights
-from tests.albert_tf.training.toy import ROWS, dying_after, fit, points
+from tests.albert_tf.training.toy import ROWS, dying_after, fit, points, signalled
 
 
 @pytest.fixture(scope="module")
@@ -35,18 +35,6 @@ def whole(tmp_path_factory):
 
 def lines_of(run, name):
     return [(line["step"], line[name]) for line in run.metrics() if name in line]
-
-
-def signalled(monkeypatch, number, step, name):
-    """Has a process get a signal while it logs a metric of a step."""
-    record = loop.MetricsLogger.record
-
-    def recorded(self, at, metrics):
-        record(self, at, metrics)
-        if at == step and name in metrics:
-            os.kill(os.getpid(), number)
-
-    monkeypatch.setattr(loop.MetricsLogger, "record", recorded)
 
 
 def assert_same(found, expected):
@@ -148,8 +136,7 @@ def test_where_the_input_fails_all_updates_are_saved(whole, tmp_path):
     saved, expected = (open_checkpoint(checkpoint_prefix(tmp_path / name, 5)) for name in ("run", "whole"))
     names = [name for name in saved.shapes if name.startswith(("model", "optimizer", "step"))]
     assert len(names) == 8
-    for name in names:
-        np.testing.assert_array_equal(saved.read(name), expected.read(name))
+    np.testing.assert_equal(*({name: file.read(name) for name in names} for file in (saved, expected)))
 
 
 def moved(path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 
 import numpy as np
 import pytest
@@ -105,6 +106,18 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
         )
         train(run, training, RunContents(TINY, {"model": "encoder"}, recipe={"seed": 0}), report)
     return run, [variable.numpy() for variable in model.variables]
+
+
+def signalled(monkeypatch, number, step, name):
+    """Has a process get a signal while it logs a metric of a step."""
+    record = loop.MetricsLogger.record
+
+    def recorded(self, at, metrics):
+        record(self, at, metrics)
+        if at == step and name in metrics:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(loop.MetricsLogger, "record", recorded)
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from albert_tf.errors import InputError
 from albert_tf.pretraining import corpus
 from albert_tf.pretraining.corpus import evaluation_split, held_out_candidates
 from albert_tf.text.lines import PART_BYTES
+from tests.albert_tf.data.test_segments import block
 from tests.tiny import CORPUS, DOCUMENTS
 
 
@@ -256,13 +257,6 @@ def test_a_share_its_rest_and_a_part_of_it():
     assert (begins.limit_size(3.0), ends.limit_size(3.0)) == (begins, ends)
 
 
-def documents_of_text(*lengths):
-    """Documents of sentences of these lengths, their tokens numbered."""
-    flat = [length for document in lengths for length in document]
-    tokens = tf.range(sum(flat), dtype=tf.int32)
-    return Documents(tokens, tf.constant(flat, tf.int32), tf.constant([len(x) for x in lengths], tf.int32))
-
-
 def as_lists(documents):
     tokens = tf.RaggedTensor.from_row_lengths(documents.tokens, documents.sentence_lengths)
     return tf.RaggedTensor.from_row_lengths(tokens, documents.num_sentences).to_list()
@@ -279,13 +273,13 @@ def as_lists(documents):
     ],
 )
 def test_between(share, expected):
-    assert as_lists(split_between(documents_of_text([2, 4], [], [4]), *share)) == expected
+    assert as_lists(split_between(block([[2, 4], [], [4]]), *share)) == expected
 
 
 def test_parts_of_documents_divide_them():
     generator = np.random.default_rng(1)
     lengths = [generator.integers(1, 30, generator.integers(0, 40)).tolist() for _ in range(200)]
-    documents = documents_of_text(*lengths)
+    documents = block(lengths)
     parts = [as_lists(split_between(documents, *edges)) for edges in ((0.0, 0.3), (0.3, 0.99), (0.99, 1.0))]
     for whole, *cut in zip(as_lists(documents), *parts, strict=True):
         tokens = [token for sentence in whole for token in sentence]

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.tfrecords import encode_examples, name_damaged_files
+from albert_tf.data.tfrecords import encode_examples
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.vocabulary_training import train_vocabulary
@@ -73,17 +73,6 @@ def test_shuffled_by_epoch(stored, batches, tiny_vocabulary):
     rows = list(map(tuple, two["input_word_ids"].numpy().tolist()))
     assert sorted(rows[:count]) == sorted(rows[count:])
     assert rows[:count] != rows[count:]
-
-
-@pytest.mark.parametrize("flipped", [None, -10])
-def test_damage_is_reported_with_the_file(flipped, stored, tiny_vocabulary, tmp_path):
-    """Cut off, or with a flipped bit at a place."""
-    content = bytearray(Path(stored).read_bytes())
-    if flipped:
-        content[flipped] ^= 1
-    (tmp_path / "damaged.tfrecord").write_bytes(content if flipped else content[:-1])
-    with pytest.raises(InputError, match=r"damaged\.tfrecord is damaged or cut off"), name_damaged_files():
-        read(tmp_path / "damaged.tfrecord", tiny_vocabulary)
 
 
 def test_what_does_not_fit(stored, tiny_corpus, tiny_vocabulary, tmp_path):

@@ -23,12 +23,18 @@ def plan(tiny_vocabulary, tmp_path):
     return make
 
 
-def test_corpora_of_an_older_version(plan, tmp_path):
+@pytest.fixture
+def unfinished(tmp_path):
+    """The folder of what `prepare` has begun in `out`."""
+    folder = tmp_path / "out" / "unfinished"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_corpora_of_an_older_version(plan, unfinished, tmp_path):
     """Finished or not; all settings that came later are to have their defaults."""
     fingerprint = plan().tokenizer.open().vocabulary.fingerprint
     older = {"files": [["a.txt", 7]], "shards": 1, "seed": 0, "vocabulary": fingerprint}
-    unfinished = tmp_path / "out" / "unfinished"
-    unfinished.mkdir(parents=True)
     (unfinished / "settings.json").write_text(json.dumps(older))
     (unfinished / "run-000000.json").write_text("{}")
     assert begin_output(plan()) is None
@@ -48,10 +54,9 @@ def test_corpora_of_an_older_version(plan, tmp_path):
 
 
 @pytest.mark.parametrize("files", [None, "a.txt", [["a.txt"]], [["a.txt", "7"]], [{"a.txt": 7}]])
-def test_settings_that_are_none_are_named(plan, tmp_path, files):
+def test_settings_that_are_none_are_named(plan, unfinished, tmp_path, files):
     """Of an unfinished corpus, and of a finished one."""
-    unfinished, settings = tmp_path / "out" / "unfinished", {**plan().settings(), "files": files}
-    unfinished.mkdir(parents=True)
+    settings = {**plan().settings(), "files": files}
     (unfinished / "settings.json").write_text(json.dumps(settings))
     with pytest.raises(InputError, match=r"settings\.json is damaged: .*files"):
         begin_output(plan())
@@ -71,9 +76,7 @@ def test_settings_that_are_none_are_named(plan, tmp_path, files):
         (SHARD, {"documents": 1}, "sentences"),
     ],
 )
-def test_counts_of_a_finished_task_that_are_none_are_named(plan, tmp_path, name, content, named):
-    unfinished = tmp_path / "out" / "unfinished"
-    unfinished.mkdir(parents=True)
+def test_counts_of_a_finished_task_that_are_none_are_named(plan, unfinished, name, content, named):
     good = {
         "run-000000": {"counts": {"documents": 1}, "slices": {SHARD: [0, 9]}},
         SHARD: {"documents": 1, "sentences": 1, "tokens": 2, "dropped_duplicate": 0, "bytes": 9},
@@ -94,10 +97,8 @@ def test_a_folder_with_something_else_is_refused(plan, tmp_path, name):
     assert path.read_text() == "mine"
 
 
-def test_what_a_killed_process_left_of_other_settings_counts_for_nothing(plan, tmp_path):
+def test_what_a_killed_process_left_of_other_settings_counts_for_nothing(plan, unfinished):
     """It had removed the settings, and not yet what its tasks had finished."""
-    folder = tmp_path / "out" / "unfinished"
-    folder.mkdir(parents=True)
-    (folder / "run-000000.json").write_text("{}")
+    (unfinished / "run-000000.json").write_text("{}")
     assert begin_output(plan()) is None
-    assert [path.name for path in folder.iterdir()] == ["settings.json"]
+    assert [path.name for path in unfinished.iterdir()] == ["settings.json"]

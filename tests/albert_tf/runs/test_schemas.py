@@ -13,6 +13,7 @@ from albert_tf import pipeline
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunContents, RunDirectory, best_run
 from albert_tf.runs.schemas import TASK_SCHEMA, check_task
+from tests.albert_tf.test_checks import VALUES
 from tests.tiny import TINY
 
 CONFIG = TINY.replace(num_hidden_layers=1)
@@ -102,14 +103,7 @@ def test_a_threshold_is_between_two_labels():
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.sampled_from(sorted(TASK_SCHEMA)),
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-        lambda part: st.lists(part, max_size=3) | st.dictionaries(st.text(max_size=5), part, max_size=3),
-        max_leaves=5,
-    ),
-)
+@given(st.sampled_from(sorted(TASK_SCHEMA)), VALUES)
 def test_no_value_is_a_bug(key, value):
     """Whatever somebody has written, it is right or an InputError with the key's name."""
     try:
@@ -119,17 +113,16 @@ def test_no_value_is_a_bug(key, value):
         assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("kind", [5, None, ["sentencepiece"], {"a": 1}, "unigram"])
-def test_a_kind_of_tokenizer_json_is_named(written, kind):
-    run = written("tokenizer.json", {"kind": kind, "lowercase": True})
-    with pytest.raises(InputError, match=r"tokenizer\.json: kind="):
-        pipeline(run)
-
-
-@pytest.mark.parametrize("value", ["yes", 1, None, []])
-def test_a_setting_of_tokenizer_json_is_named(written, value):
-    with pytest.raises(InputError, match=r"tokenizer\.json: lowercase="):
-        pipeline(written("tokenizer.json", {"lowercase": value}))
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("kind", value) for value in (5, None, ["sentencepiece"], {"a": 1}, "unigram")),
+        *(("lowercase", value) for value in ("yes", 1, None, [])),
+    ],
+)
+def test_a_value_of_tokenizer_json_is_named(written, key, value):
+    with pytest.raises(InputError, match=rf"tokenizer\.json: {key}="):
+        pipeline(written("tokenizer.json", {"lowercase": True, key: value}))
 
 
 @pytest.mark.parametrize(

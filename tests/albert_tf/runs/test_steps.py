@@ -2,6 +2,7 @@ import errno
 import os
 import re
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -80,8 +81,7 @@ def test_load_takes_the_model_out_of_a_training_checkpoint(tmp_path):
     write_checkpoint(tmp_path / "run", 1, **saved)
     for step in (0, 1):
         model = albert_tf.load(tmp_path / "run", step)
-        for one, other in zip(saved["model"].variables, model.variables, strict=True):
-            np.testing.assert_array_equal(one.numpy(), other.numpy())
+        np.testing.assert_equal(model.get_weights(), saved["model"].get_weights())
 
 
 def test_a_part_that_was_not_saved(tmp_path):
@@ -160,11 +160,7 @@ def test_what_cannot_be_read_is_no_damage(part, tmp_path):
 def test_an_error_of_the_system_is_no_damage(number, tmp_path, monkeypatch):
     write_checkpoint(tmp_path, 0, step=tf.Variable(0))
     data = tmp_path / "checkpoints" / "ckpt-0.data-00000-of-00001"
-
-    def read(self, prefix):
-        raise unread(data, number)
-
-    monkeypatch.setattr(tf.train.Checkpoint, "read", read)
+    monkeypatch.setattr(tf.train.Checkpoint, "read", mock.Mock(side_effect=unread(data, number)))
     with pytest.raises(OSError, match="cannot be read") as caught:
         read_checkpoint(tmp_path, 0, step=tf.Variable(0))
     assert (caught.value.errno, caught.value.filename) == (number, str(data))
@@ -175,11 +171,7 @@ def test_an_error_of_the_system_is_no_damage(number, tmp_path, monkeypatch):
 )
 def test_too_little_memory_is_no_damage(error, tmp_path, monkeypatch):
     write_checkpoint(tmp_path, 0, step=tf.Variable(0))
-
-    def read(self, prefix):
-        raise error
-
-    monkeypatch.setattr(tf.train.Checkpoint, "read", read)
+    monkeypatch.setattr(tf.train.Checkpoint, "read", mock.Mock(side_effect=error))
     with pytest.raises(OSError, match="cannot be read now"):
         read_checkpoint(tmp_path, 0, step=tf.Variable(0))
 

@@ -5,7 +5,7 @@ import pytest
 import albert_tf
 from albert_tf import cli
 from hub_export.__main__ import main as hub_export
-from tests.albert_tf.commands import pretraining
+from tests.albert_tf.commands import mistake, pretraining
 from tests.tiny import TINY
 
 
@@ -29,15 +29,7 @@ def commands(tiny_corpus, tiny_vocabulary, tmp_path):
 
 def refused(command, words, capsys) -> str:
     """The line that a command ends in."""
-    words = [str(word) for word in words]
-    try:
-        if command == "hub_export":
-            hub_export(words)
-        status = cli.run(words)
-    except SystemExit as stopped:
-        status = stopped.code
-    (line,) = capsys.readouterr().err.splitlines()
-    assert status == 2
+    line = mistake(capsys, *words, run=hub_export if command == "hub_export" else cli.run)
     assert "Errno" not in line
     assert "remove" not in line and "delete" not in line
     return line

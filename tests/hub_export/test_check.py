@@ -10,6 +10,7 @@ from hub_export import module_comparison
 from hub_export.check import check_main
 from hub_export.module_comparison import CheckFailed, check, find_faults, read_requests, write_requests
 from hub_export.modules import encoder_module
+from tests.albert_tf.commands import mistake
 from tests.tiny import TINY
 
 X = tf.TensorSpec([None], name="x")
@@ -134,17 +135,11 @@ def test_a_missing_asset_is_a_fault(exported, encoder, tmp_path):
 def test_a_damaged_module_is_one_line_and_status_1(tmp_path, capsys):
     save(tmp_path / "doubler")
     (tmp_path / "doubler/saved_model.pb").write_bytes(b"no model")
-    with pytest.raises(SystemExit) as stopped:
-        check_main([str(tmp_path)])
-    assert stopped.value.code == 1
-    (line,) = capsys.readouterr().err.splitlines()
+    line = mistake(capsys, tmp_path, run=check_main, status=1)
     assert line.startswith(f"python -m hub_export.check: {tmp_path / 'doubler'} does not load and answer: ")
 
 
 def test_a_folder_without_modules_is_status_2(tmp_path, capsys):
     """Or with one of an export that was killed."""
     save(tmp_path / ".export.writing-x/export/encoder")
-    with pytest.raises(SystemExit) as stopped:
-        check_main([str(tmp_path)])
-    assert stopped.value.code == 2
-    assert str(tmp_path) in capsys.readouterr().err
+    assert str(tmp_path) in mistake(capsys, tmp_path, run=check_main)

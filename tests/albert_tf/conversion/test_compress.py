@@ -12,15 +12,11 @@ from albert_tf.conversion.compress import compress, factorise_embeddings, zero_m
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import open_run
 from tests.albert_tf.commands import mistake
+from tests.albert_tf.models.oracles import numpy_layer_norm
 from tests.tiny import TINY
 
 BERT = TINY.replace(embedding_size=32, num_hidden_layers=4, sharing="none", initializer_range=0.5)
 RNG = np.random.default_rng(0)
-
-
-def layer_norm(x):
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True))
 
 
 def low_rank(rows, rank, width, basis):
@@ -28,17 +24,14 @@ def low_rank(rows, rank, width, basis):
     return RNG.normal(size=[rows, rank]) @ basis[:rank, :width] + RNG.normal(size=[rows, 1])
 
 
-def norms(tensor):
-    return np.linalg.norm(tensor)
-
-
 def test_where_the_rank_suffices_the_factors_are_exact():
     basis, gamma, beta = RNG.normal(size=[7, 32]), RNG.normal(size=32), RNG.normal(size=32)
     tables = {name: low_rank(rows, 7, 32, basis) for name, rows in (("words", 90), ("positions", 12))}
     found = factorise_embeddings(tables, gamma, 8)
     assert found.tables["words"].shape == (90, 8)
-    expected = layer_norm(tables["words"][:12] + tables["positions"]) * gamma + beta
-    computed = layer_norm(found.tables["words"][:12] + found.tables["positions"]) @ found.kernel + beta
+    expected = numpy_layer_norm(tables["words"][:12] + tables["positions"], gamma, beta, 0)
+    normalised = numpy_layer_norm(found.tables["words"][:12] + found.tables["positions"], 1, 0, 0)
+    computed = normalised @ found.kernel + beta
     np.testing.assert_allclose(computed, expected, atol=1e-4)
     np.testing.assert_allclose(list(found.errors.values()), 0, atol=1e-6)
 
@@ -49,7 +42,7 @@ def test_of_one_table_the_error_is_that_of_the_truncated_svd():
     for size in (2, 9, 31):
         tail, whole = singular[size - 1 :], singular
         found = factorise_embeddings({"words": table}, np.ones(32), size).errors["words"]
-        assert found == pytest.approx(norms(tail) / norms(whole), rel=1e-6)
+        assert found == pytest.approx(np.linalg.norm(tail) / np.linalg.norm(whole), rel=1e-6)
 
 
 def test_each_table_counts_alike_however_many_rows_it_has():

@@ -1,4 +1,4 @@
-"""The mathematics of a layer in NumPy, written out by hand, and values to try it with."""
+"""The mathematics of a layer in NumPy, written out by hand, values to try it with, and recorded gradients."""
 
 import math
 
@@ -54,6 +54,28 @@ def perturbed(model, scale=0.1):
     for variable in model.variables:
         variable.assign_add(rng.normal(0, scale, variable.shape))
     return model
+
+
+def checkpoint_name(variable):
+    """The name in google-research/albert's checkpoints."""
+    name = variable.name.removesuffix(":0")
+    heads = ("cls/", "start_logits/", "end_logits/", "answer_class/")
+    return name if name.startswith(heads) else f"bert/{name}"
+
+
+def check_gradients(names, gradients, recorded):
+    """Each is the recorded one; of a variable that has none, none is recorded.
+
+    Args:
+      names: the names of the variables in google-research's checkpoints.
+      gradients: of these variables, None where there is none.
+      recorded: arrays, among them `grad:` and a name.
+    """
+    found = {f"grad:{name}": g for name, g in zip(names, gradients, strict=True) if g is not None}
+    assert found.keys() == {name for name in recorded if name.startswith("grad:")}
+    for name, gradient in found.items():
+        dense = tf.convert_to_tensor(gradient)
+        np.testing.assert_allclose(dense, recorded[name], rtol=0, atol=1e-4, err_msg=name)
 
 
 NAMES = ("input_word_ids", "input_mask", "input_type_ids")

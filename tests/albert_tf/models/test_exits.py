@@ -8,9 +8,7 @@ import tensorflow as tf
 
 from albert_tf import AlbertClassifier, AlbertMultipleChoice
 from albert_tf.errors import InputError
-from albert_tf.models import blocks
 from albert_tf.models.early_exit import call_with_early_exit, check_patience
-from albert_tf.models.layers import dense
 from tests.albert_tf.models.oracles import inputs_of, perturbed
 from tests.tiny import TINY
 
@@ -100,19 +98,12 @@ def test_examples_leave_where_they_do_by_hand(case):
     assert nothing["logits"].shape == (0, logits.shape[2])
 
 
-def test_no_state_is_computed_of_who_has_left(monkeypatch):
+def test_no_state_is_computed_of_who_has_left(dense_rows):
     make, _ = MODELS["labels"]
-    model, rows = perturbed(make()), []
-
-    def counted(x, kernel, bias):
-        rows.append(x.shape[0])
-        return dense(x, kernel, bias)
-
-    monkeypatch.setattr(blocks, "dense", counted)
-    layers = call_with_early_exit(model, inputs_of(MASK), 1)["layers"].numpy()
+    layers = call_with_early_exit(perturbed(make()), inputs_of(MASK), 1)["layers"].numpy()
     lengths = MASK.sum(axis=1)
     expected = [lengths[layers > layer].sum() for layer in range(layers.max())]
-    assert rows == [n for n in expected for _ in range(4)] and expected[-1] < expected[0]
+    assert dense_rows == [n for n in expected for _ in range(4)] and expected[-1] < expected[0]
 
 
 def test_refusals():

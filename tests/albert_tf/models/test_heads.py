@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.models.heads import MaskedLanguageModel, OutputLayer, mean_state
+from tests.albert_tf.models.oracles import numpy_gelu, numpy_layer_norm
 from tests.devices import refused_ids
 from tests.tiny import TINY
 
@@ -31,10 +32,9 @@ def arrays():
 def numpy_logits(head, sequence, table):
     values = {v.name.removesuffix(":0").rpartition("predictions/")[2]: v.numpy() for v in head.variables}
     rows = sequence[np.arange(B)[:, None], POSITIONS].astype(float)
-    rows = rows @ values["transform/dense/kernel"] + values["transform/dense/bias"]
-    rows = 0.5 * rows * (1 + np.tanh(np.sqrt(2 / np.pi) * (rows + 0.044715 * rows**3)))
-    rows = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-12)
-    rows = rows * values["transform/LayerNorm/gamma"] + values["transform/LayerNorm/beta"]
+    rows = numpy_gelu(rows @ values["transform/dense/kernel"] + values["transform/dense/bias"])
+    gamma, beta = (values[f"transform/LayerNorm/{name}"] for name in ("gamma", "beta"))
+    rows = numpy_layer_norm(rows, gamma, beta, 1e-12)
     return rows @ table.T + values["output_bias"]
 
 

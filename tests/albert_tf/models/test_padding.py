@@ -5,8 +5,6 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.models import blocks
-from albert_tf.models.layers import dense
 from albert_tf.models.padding import skip_padding
 from tests.albert_tf.models.oracles import NAMES, inputs_of, perturbed
 from tests.tiny import TINY
@@ -50,16 +48,9 @@ def test_states_of_tokens_are_the_same_and_those_of_padding_zeros(encoder, mask)
         np.testing.assert_array_equal(outputs["sequence_output"], outputs["encoder_outputs"][-1])
 
 
-def test_no_dense_layer_sees_padding(encoder, monkeypatch):
-    rows = []
-
-    def counted(x, kernel, bias):
-        rows.append(x.shape[0])
-        return dense(x, kernel, bias)
-
-    monkeypatch.setattr(blocks, "dense", counted)
+def test_no_dense_layer_sees_padding(encoder, dense_rows):
     encoder(skip_padding(inputs_of(MASK)))
-    assert rows == [len(PLACES)] * 4 * TINY.num_hidden_layers
+    assert dense_rows == [len(PLACES)] * 4 * TINY.num_hidden_layers
 
 
 @pytest.mark.parametrize("remat", [False, True])
@@ -90,16 +81,10 @@ def test_the_pooled_output_alone_is_the_same_and_has_the_same_gradients(shape, r
             np.testing.assert_allclose(one, other, atol=1e-4, err_msg=variable.name)
 
 
-def test_a_classifier_computes_the_first_token_alone_in_the_last_layer(monkeypatch):
-    rows, model = [], albert_tf.AlbertClassifier(TINY, num_labels=2)
-
-    def counted(x, kernel, bias):
-        rows.append(x.shape[0])
-        return dense(x, kernel, bias)
-
-    monkeypatch.setattr(blocks, "dense", counted)
-    model(inputs_of(MASK))
-    assert rows == [MASK.size] * 4 * (TINY.num_hidden_layers - 1) + [MASK.size] + [len(MASK)] * 4
+def test_a_classifier_computes_the_first_token_alone_in_the_last_layer(dense_rows):
+    albert_tf.AlbertClassifier(TINY, num_labels=2)(inputs_of(MASK))
+    expected = [MASK.size] * 4 * (TINY.num_hidden_layers - 1) + [MASK.size] + [len(MASK)] * 4
+    assert dense_rows == expected
 
 
 MODELS = {

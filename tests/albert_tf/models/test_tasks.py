@@ -8,18 +8,13 @@ import tensorflow as tf
 
 from albert_tf import AlbertConfig, AlbertPretrainer
 from albert_tf.errors import InputError
+from tests.albert_tf.models.oracles import check_gradients, checkpoint_name
 from tests.tiny import TINY
 
 CASES = ("shared", "groups", "inner", "unshared")
 INPUTS = ("input_word_ids", "input_mask", "input_type_ids", "masked_lm_positions")
 OUTPUTS = ("embedding_output", "sequence_output", "pooled_output", "mlm_logits", "sop_logits")
 UNKNOWN = tf.TensorSpec([None, None], tf.int32)
-
-
-def checkpoint_name(variable):
-    """The name in google-research/albert's checkpoints."""
-    name = variable.name.removesuffix(":0")
-    return name if name.startswith("cls/") else f"bert/{name}"
 
 
 def recorded_model(folder):
@@ -59,14 +54,7 @@ def test_outputs_losses_and_gradients_of_google_research_albert(golden, name):
     np.testing.assert_allclose(mlm_loss, expected["mlm_loss"], rtol=0, atol=1e-5)
     np.testing.assert_allclose(sop_loss, expected["sop_loss"], rtol=0, atol=1e-5)
     gradients = tape.gradient(loss, model.trainable_variables)
-    recorded = {
-        key.removeprefix("grad:"): value for key, value in expected.items() if key.startswith("grad:")
-    }
-    actual = dict(zip(map(checkpoint_name, model.trainable_variables), gradients, strict=True))
-    assert actual.keys() == recorded.keys()
-    for name, gradient in actual.items():
-        dense = tf.convert_to_tensor(gradient)
-        np.testing.assert_allclose(dense, recorded[name], rtol=0, atol=1e-4, err_msg=name)
+    check_gradients(map(checkpoint_name, model.trainable_variables), gradients, expected)
 
 
 def test_outputs_compiled_with_unknown_shapes(golden):

@@ -39,3 +39,9 @@ def google_folder(golden, tmp_path):
 def hf_folder(golden, tmp_path):
     """A copy of a recorded folder of transformers, to be changed."""
     return shutil.copytree(golden / "hf" / "pretraining", tmp_path / "hf")
+
+
+@pytest.fixture
+def module(shared, tmp_path):
+    """A copy of the recorded TF 2 encoder, to be changed."""
+    return shutil.copytree(shared / "golden" / "tfhub", tmp_path / "hub")

@@ -15,12 +15,6 @@ from tests.albert_tf.pretraining.runs import weights
 from tests.tiny import TINY
 
 
-@pytest.fixture
-def module(shared, tmp_path):
-    """A copy of the recorded TF 2 encoder, to be changed."""
-    return shutil.copytree(shared / "golden" / "tfhub", tmp_path / "hub")
-
-
 def test_outputs_and_config(shared, tmp_path):
     module = shared / "golden" / "tfhub"
     assert convert("hub", "run", module, tmp_path / "run")[:2] == ([], [])

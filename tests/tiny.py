@@ -20,6 +20,7 @@ TINY = AlbertConfig(
 # Eight documents, a sentence a line.
 CORPUS = Path(__file__).with_name("corpus.txt").read_text("utf-8")
 DOCUMENTS = [document.splitlines() for document in CORPUS.split("\n\n")]
+SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 
 
 def write_corpus(folder: Path) -> Path:

@@ -9,16 +9,15 @@ from albert_tf import cli
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.tasks.batches import compiled_lengths, task_batches
 from albert_tf.tasks.classification import text_rows
-from albert_tf.tasks.examples import TextRecord
 from albert_tf.training import distribution, stages
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.distribution import uses_xla
 from tests.albert_tf.finetuning.runs import RECIPE
 from tests.albert_tf.pretraining.runs import metrics
-from tests.tiny import DOCUMENTS
+from tests.albert_tf.tasks.records import text_records
+from tests.tiny import SENTENCES
 
-SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
-RECORDS = [TextRecord("f", 1, "1", text, None, None) for text in SENTENCES]
+RECORDS = text_records(SENTENCES)
 
 
 def test_batches_have_the_same_examples_and_four_lengths_at_most(piece_tokenizer):

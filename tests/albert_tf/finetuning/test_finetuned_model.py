@@ -20,16 +20,10 @@ from albert_tf.finetuning.finetuned_model import (
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.task import Examples
 from tests.albert_tf.commands import mistake
-from tests.tiny import DOCUMENTS, TINY, write_jsonl
-
-SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
-
-
-def records(texts):
-    return [TextRecord("f.csv", n + 2, str(n), text, None, None) for n, text in enumerate(texts)]
+from tests.albert_tf.tasks.records import text_records
+from tests.tiny import SENTENCES, TINY, write_jsonl
 
 
 class Collecting:
@@ -50,7 +44,7 @@ def padded(ids, length):
 
 
 def test_every_example_once_and_in_its_place(piece_tokenizer):
-    rows = text_rows(records(SENTENCES), piece_tokenizer, {}, 128)
+    rows = text_rows(text_records(SENTENCES), piece_tokenizer, {}, 128)
     seen, lengths = [], set()
 
     def model(batch, training):
@@ -97,7 +91,7 @@ def test_few_examples_are_not_filled_up_to_a_batch(piece_tokenizer):
     for count in (1, 3, 32, 40):
         rows.clear()
         examples = Examples(
-            SENTENCES[:count], text_rows(records(SENTENCES[:count]), piece_tokenizer, {}, 128)
+            SENTENCES[:count], text_rows(text_records(SENTENCES[:count]), piece_tokenizer, {}, 128)
         )
         assert len(predict(examples).predictions["length"]) == count
         assert rows == ([count] if count <= 32 else [32, 32])
@@ -115,7 +109,7 @@ def test_on_a_tpu_all_shapes_are_static(piece_tokenizer, monkeypatch):
 
     predict = create_predict_fn(Collecting(keep), lambda batch, training: batch, 10)
     lengths = predict(
-        Examples(SENTENCES, text_rows(records(SENTENCES), piece_tokenizer, {}, 128))
+        Examples(SENTENCES, text_rows(text_records(SENTENCES), piece_tokenizer, {}, 128))
     ).predictions
     assert seen == [[10, 48]]  # traced once
     assert len({length > 32 for length in lengths["length"]}) == 2

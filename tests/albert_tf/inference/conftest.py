@@ -12,10 +12,9 @@ from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.serving import ServingModel
 from hub_export.export import save_serving
 from hub_export.serving_signatures import serving_signatures
-from tests.tiny import DOCUMENTS, TINY
+from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
-SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 
 QUESTIONS = {"seq_length": 32, "doc_stride": 8, "max_query_length": 12, "max_answer_length": 8, "n_best": 5}
 KINDS = {

@@ -8,9 +8,8 @@ from albert_tf.tasks.batches import batch_plan, batches_per_epoch, bucket_length
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.text.packing import pack
-from tests.tiny import DOCUMENTS
+from tests.tiny import SENTENCES
 
-SENTENCES = [sentence for document in DOCUMENTS for sentence in document]
 S = 48
 
 

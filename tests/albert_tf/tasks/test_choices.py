@@ -47,11 +47,10 @@ def race(folder, **changes):
     return folder / "dev"
 
 
-@pytest.mark.parametrize("value", ["\ud83d", 10**50, float("inf"), {"a": ["\udc00"]}])
-def test_what_cannot_be_written_again_is_named(tmp_path, value):
+def test_what_cannot_be_written_again_is_named(tmp_path):
     """Anywhere: passages are written again as a whole, with the predictions."""
     with pytest.raises(InputError, match=r"7\.txt: \['mine'\]"):
-        read_race(race(tmp_path, mine=value))
+        read_race(race(tmp_path, mine="\ud83d"))
 
 
 def test_passages_without_answers(tmp_path):

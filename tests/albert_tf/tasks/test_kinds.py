@@ -7,13 +7,14 @@ import tensorflow as tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuned_model import create_predict_fn
 from albert_tf.tasks.classification import Classification, takes_pairs
-from albert_tf.tasks.examples import ChoiceRecord, TaggedRecord, TextRecord
+from albert_tf.tasks.examples import ChoiceRecord, TaggedRecord
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import Examples
 from tests.albert_tf.tasks.answers import assert_answered, served
+from tests.albert_tf.tasks.records import text_records
 from tests.tiny import DOCUMENTS
 
 SENTENCES = [*(sentence for document in DOCUMENTS[:3] for sentence in document), "", "É ¼ – Gäßchen 🐝"]
@@ -44,7 +45,7 @@ def ids(piece_tokenizer):
     ],
 )
 def test_what_a_regression_cannot_learn(label, problem):
-    records = [TextRecord("f.csv", n + 2, str(n), "a boat", None, x) for n, x in enumerate(("1e18", label))]
+    records = text_records(["a boat"] * 2, ["1e18", label])
     with pytest.raises(InputError, match=rf"^f\.csv:3: label .*{problem}"):
         Regression({}).targets(records)
 
@@ -52,10 +53,7 @@ def test_what_a_regression_cannot_learn(label, problem):
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_labels(piece_tokenizer, tiny_model, ids, xla):
     labels = ["yes" if n % 3 else "no" for n in range(len(SENTENCES))]
-    records = [
-        TextRecord("f.csv", n + 2, str(n), *row, label)
-        for n, (*row, label) in enumerate(zip(SENTENCES, ["a boat"] * len(labels), labels, strict=True))
-    ]
+    records = text_records(SENTENCES, labels, ["a boat"] * len(labels))
     assert Classification.model_config(records)["labels"] == ["no", "yes"]
     names = ["yes", "no"]
     entries = {**Classification.model_config(records, names), "seq_length": LENGTH}

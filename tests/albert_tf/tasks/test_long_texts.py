@@ -11,6 +11,7 @@ from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.long_texts import head_and_tail, pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.losses import LABEL
 from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat
+from tests.albert_tf.tasks.records import text_records
 
 WINDOWS = LongTexts(long="windows", doc_stride=3)
 ROBERTA = InputFormat((0,), (2, 2), (2,), padding=1, has_type_ids=False)
@@ -75,7 +76,7 @@ def task(**settings):
 
 def test_rows_of_windows_weigh_as_much_as_their_text(tiny_tokenizer):
     sentences = ["the sea", "the old clock and the sea " * 3, ""]
-    records = [TextRecord("f", n, str(n), text, None, "ab"[n % 2]) for n, text in enumerate(sentences)]
+    records = text_records(sentences, "aba")
     tokens = tiny_tokenizer(tf.constant(sentences)).to_list()
     settings = {"long": "windows", "doc_stride": 4}
     examples = task(**settings).encode(records, tiny_tokenizer.tokenize, True)
@@ -101,7 +102,7 @@ def test_rows_of_windows_weigh_as_much_as_their_text(tiny_tokenizer):
 
 
 def test_short_texts_are_as_truncated_ones(tiny_tokenizer):
-    records = [TextRecord("f", n, str(n), text, None, "a") for n, text in enumerate(["the sea", "", "a"])]
+    records = text_records(["the sea", "", "a"], "aaa")
     logits = np.random.default_rng(0).normal(size=[3, 2]).astype(np.float32)
     plain, *others = (
         (task(long=long), task(long=long).encode(records, tiny_tokenizer.tokenize, True))

@@ -36,18 +36,10 @@ def test_questions_of_every_file(shared, name, count, impossible):
         ]
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"question": "Which\ud83d?"}, r"\['data'\]\[0\]\['paragraphs'\]\[0\]\['qas'\]\[0\]\['question'\]: "),
-        ({"id": "\udc00"}, r"\['qas'\]\[0\]\['id'\]: "),
-        ({"mine": 10**50}, r"\['qas'\]\[0\]\['mine'\]: 1000"),
-        ({"mine": float("inf")}, r"\['mine'\]: inf "),
-    ],
-)
-def test_what_cannot_be_written_again_is_named(file, change, named):
-    with pytest.raises(InputError, match=rf"data\.json: .*{named}"):
-        read_squad(file(dataset(question(**change)), "data.json"), has_impossible=False, needs_answers=False)
+def test_what_cannot_be_written_again_is_named(file):
+    path = file(dataset(question(mine=10**50)), "data.json")
+    with pytest.raises(InputError, match=r"data\.json: \['data'\].*\['qas'\]\[0\]\['mine'\]: 1000"):
+        read_squad(path, has_impossible=False, needs_answers=False)
 
 
 def test_files_without_answers(file):

@@ -65,10 +65,7 @@ def test_rows(file, name, content, expected):
     ("line", "named"),
     [
         ('{"text": "b", "x": 1e400}', r"\['x'\]: inf "),
-        ('{"text": "b", "x": [-1e400]}', r"\['x'\]\[0\]: -inf "),
-        ('{"text": "b", "x": Infinity}', r"\['x'\]: inf "),
         ('{"text": "b\\ud83d"}', r"\['text'\]: '\\ud83d' "),
-        ('{"text": "b", "x\\udc00": 1}', r"'\\udc00' "),
         ('{"text": "b", "x": {"y": ["\\ude00\\ud83d"]}}', r"\['x'\]\['y'\]\[0\]: "),
         (f'{{"text": "b", "x": {10**50}}}', rf"\['x'\]: {10**50} "),
         (f'{{"text": "b", "x": {"7" * 5000}}}', "4300"),

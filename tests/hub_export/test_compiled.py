@@ -19,6 +19,7 @@ from hub_export.card import CARD
 from hub_export.export import export
 from hub_export.module_comparison import WARM_UP_FILE
 from tests.hub_export.conftest import CONFIG as LARGE
+from tests.hub_export.test_encoder import assert_close
 
 pytestmark = pytest.mark.slow
 
@@ -63,14 +64,6 @@ def exports(tiny_vocabulary, tmp_path_factory):
 @pytest.fixture(scope="module")
 def encoders(exports):
     return [hub.KerasLayer(str(folder / "encoder"), trainable=True) for folder in exports]
-
-
-def close(actual, expected):
-    assert actual.keys() == expected.keys()
-    for name, values in expected.items():
-        for a, b in zip(tf.nest.flatten(actual[name]), tf.nest.flatten(values), strict=True):
-            assert a.shape == b.shape
-            np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
 
 
 def programs(folder):
@@ -121,7 +114,7 @@ def test_the_encoder_answers_as_the_plain_one(shape, encoders):
     highest = {"input_word_ids": 100, "input_mask": 2, "input_type_ids": 2}
     ids = {name: tf.constant(random.integers(0, high, shape), tf.int32) for name, high in highest.items()}
     plain, compiled = encoders
-    close(compiled(ids), plain(ids))
+    assert_close(compiled(ids), plain(ids))
 
 
 def test_an_input_that_is_too_long_is_an_error(encoders):

@@ -18,6 +18,7 @@ from albert_tf.pretraining.pretraining_settings import Pretraining
 from albert_tf.recipes import PretrainingRecipe
 from albert_tf.tasks.columns import Columns
 from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer_config import VOCABULARY_FILES
 from albert_tf.text.vocabulary_training import train_vocabulary
 from hub_export.export import export
 from hub_export.module_comparison import example_ids
@@ -57,7 +58,7 @@ def test_from_text_to_an_answer(family, kind, tiny_corpus, tmp_path):
     pretrain(Pretraining(output=run, config=config, recipe=recipe, **places))
     assert json.loads((run / "tokenizer.json").read_text())["kind"] == kind
     assert albert_tf.load(run).config.vocab_size == len(
-        albert_tf.Tokenizer(run / vocabulary_of(kind)).vocabulary
+        albert_tf.Tokenizer(run / VOCABULARY_FILES[kind][0]).vocabulary
     )
     assert np.isfinite(evaluate_run(run, [str(tiny_corpus)], 4)["eval_mlm_loss"])
     (filled,) = albert_tf.pipeline(run, batch_size=1)(["The bees are [MASK] there."])
@@ -152,7 +153,3 @@ def test_a_run_without_a_pooler_is_fine_tuned_on_the_mean(without_pooler, tmp_pa
     recipe = {"batch_size": 4, "steps": 1, "warmup_steps": 0, "seq_length": 32, "pooling": "mean"}
     finetune(classification(tmp_path / "run", table, without_pooler, recipe))
     assert albert_tf.load(tmp_path / "run").config.pooler == "none"
-
-
-def vocabulary_of(kind):
-    return {"wordpiece": "vocab.txt", "byte_level_bpe": "vocab.json"}[kind]

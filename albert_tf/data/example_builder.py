@@ -270,8 +270,8 @@ class ExampleBuilder:
             segment_of = document_numbers(word_ids, segment_of, self._separator)
         masked = mask_tokens(word_ids, segment_of, mask_seed, self.vocabulary, settings)
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
-        rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
-        return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._column_counts)])
+        rows = tf.concat([*masked, columns], axis=1)
+        return tf.ensure_shape(rows, [None, sum(self._column_counts)])
 
     def batch(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         """Splits at most batch_size rows into named tensors, and fills the batch up with empty rows."""

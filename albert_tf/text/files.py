@@ -153,9 +153,10 @@ def decode_text(content: bytes, file: str) -> str:
 
 _BLOCK, _NUM_BLOCKS = 1 << 16, 16
 
-# The schema of `file_identities`; older versions wrote no digests.
-_ENTRIES = {"name": make_check("str"), "bytes": check_count}
-check_identities = make_list_check(make_object_check(_ENTRIES, {"sha256": make_check("str")}))
+# The schema of `file_identities`.
+check_identities = make_list_check(
+    make_object_check({"name": make_check("str"), "bytes": check_count, "sha256": make_check("str")})
+)
 
 
 def file_identities(files: Iterable[str]) -> list[dict[str, Any]]:
@@ -186,6 +187,6 @@ def describe_difference(before: Sequence[Mapping[str, Any]], now: Sequence[Mappi
     for old, new in itertools.zip_longest(before, now):
         if old is None or new is None:
             return f"{(old or new)['name']} is {'missing' if new is None else 'new'}"
-        if any(new[key] != old[key] for key in old):  # older versions wrote no digests
+        if old != new:
             return f"{new['name']} has changed: it was {old['name']} of {old['bytes']:,} bytes"
     return None

@@ -79,7 +79,7 @@ class ServingModel(NamedTuple):
     @property
     def encoder(self) -> AlbertEncoder:
         """The model's encoder."""
-        return self.model if isinstance(self.model, AlbertEncoder) else self.model.encoder
+        return self.model.encoder
 
     @property
     def input_format(self) -> InputFormat:

@@ -72,27 +72,22 @@ def text_rows(
 ) -> TokenizedExamples:
     """Tokenises texts, or pairs of texts: either all records have a second text, or none has.
 
-    Tokens are not trimmed to `seq_length` yet, but `TextTokenizer.shorten_text` has cut very long texts; the
-    number of tokens that it dropped is estimated. With `long="head_tail"` the tokens between head and tail
-    are dropped.
+    Tokens are not trimmed to `seq_length` yet, but `TextTokenizer.shorten_text` has cut very long texts; what
+    it cut off is not counted. With `long="head_tail"` the tokens between head and tail are dropped.
     """
 
-    def tokenize(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        short = tokenizer.shorten_text(text, seq_length, long)
-        return tokenizer(short), tf.strings.length(text) / tf.maximum(tf.strings.length(short), 1)
+    def tokenize(text: tf.Tensor) -> tf.RaggedTensor:
+        return tokenizer.tokenize_shortened(text, seq_length, long)
 
     columns = [[record.text for record in records]]
     if records[0].text_pair is not None:
         columns.append([record.text_pair or "" for record in records])
-    segments, ratios = map(list, zip(*(tokenize_texts(tokenize, texts) for texts in columns), strict=True))
-    with tf.device("CPU:0"):
-        lengths = [segment.row_lengths().numpy() for segment in segments]
-        dropped = sum(
-            (n * (ratio.numpy() - 1)).astype(np.int64) for n, ratio in zip(lengths, ratios, strict=True)
-        )
-        if long == HEAD_TAIL:
-            budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
-            dropped += np.maximum(lengths[0] - budget, 0)
+    segments = [tokenize_texts(tokenize, texts) for texts in columns]
+    dropped: np.ndarray | int = 0
+    if long == HEAD_TAIL:
+        budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
+        with tf.device("CPU:0"):
+            dropped = np.maximum(segments[0].row_lengths().numpy() - budget, 0)
             segments = [head_and_tail(segments[0], budget)]
     tokens, starts = concat_rows(segments)
     lengths = [row_lengths(segment) for segment in segments]
@@ -127,13 +122,10 @@ class TextTask(FinetuningTask):
         """
         self.check_records(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
-        rows, record_map = (
-            text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long),
-            None,
-        )
+        rows = text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long)
         if self.long_texts.long == WINDOWS:
-            rows, record_map = split_into_windows(rows, self.seq_length, self.long_texts)
-        return Examples(records, rows, record_map)
+            return Examples(records, *split_into_windows(rows, self.seq_length, self.long_texts))
+        return Examples(records, rows)
 
     def check_records(self, records: TextRecords) -> None:
         """Raises InputError unless all are single texts, or all are pairs, as the model was trained."""

@@ -36,7 +36,6 @@ from albert_tf.inference.estimator_data import (
     write_table,
 )
 from albert_tf.inference.inputs import LabelEncoder, expand_weight, parse_texts
-from albert_tf.inference.pipeline import Pipeline
 from albert_tf.io import PathLike
 from albert_tf.runs.run_directory import RunDirectory, best_run
 from albert_tf.training.compute_settings import ComputeConfig
@@ -256,8 +255,7 @@ class TextEstimator(BaseEstimator):
     def _answers(self, X: Any, top_k: int | None = None) -> list[Any]:
         check_is_fitted(self)
         check_columns(column_names(X), getattr(self, "feature_names_in_", None))
-        texts = [(x.text, x.text_pair) if x.text_pair is not None else x.text for x in parse_texts(X, "X")]
-        return Pipeline(self._run.predictor, self.batch_size or 32)(texts, top_k)
+        return self._run.predictor.answers(parse_texts(X, "X"), self.batch_size or 32, top_k)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicts a label for each text, or a number for regression.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +38,7 @@ from albert_tf.tasks.long_texts import (
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, f1
-from albert_tf.tasks.serving import DEFAULT, PAIR, ServingModel, Signature, text_signatures, without_padding
+from albert_tf.tasks.serving import DEFAULT, PAIR, TEXT_REQUESTS, ServingModel, without_padding
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.text_tokenizer import check_text
@@ -188,14 +187,15 @@ class TextTask(FinetuningTask):
             logits, layers = served.logits(without_padding(inputs), patience)
         return {**self.serving_outputs(self.scores(logits), served.label_names()), **layers}
 
-    def signatures(self, served: ServingModel) -> dict[str, Signature]:
+    def requests(self) -> Mapping[str, Mapping[str, Any]]:
         """`serving_default` for single texts and `pair` for pairs, or only the one that the model learned.
 
-        hub_export repeats the first one as `serving_default`. A model with early exits also has
-        `early_exit`: the first signature with `patience`, int32 [B], whose outputs include `layers`.
+        hub_export repeats the first one as `serving_default`.
         """
-        self.check_model(served)
-        return text_signatures(functools.partial(self.answer, served), self.takes_pairs, served.has_exits)
+        if self.takes_pairs is None:
+            return TEXT_REQUESTS
+        name = PAIR if self.takes_pairs else DEFAULT
+        return {name: TEXT_REQUESTS[name]}
 
     def check_model(self, served: ServingModel) -> None:
         """Raises InputError if task.json has not as many labels as the model."""

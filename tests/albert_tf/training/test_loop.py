@@ -199,6 +199,21 @@ def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, mon
     assert seeds == [seed_from_step(0, 3)] * 3
 
 
+def test_where_the_iterator_does_not_fit_batches_are_drawn_anew(tmp_path, caplog):
+    """As after an upgrade that makes the batches in another way."""
+    seeds = []
+
+    def batches(seed):
+        seeds.append(seed)
+        return DistributedBatches(points(seed).dataset.prefetch(1), 1)
+
+    fit(tmp_path / "run", 3)
+    run, _ = fit(tmp_path / "run", 6, batches=batches)
+    assert "ckpt-3 is of a version that made other batches: they are drawn anew from there" in caplog.messages
+    assert run.steps() == [1, 2, 3, 4, 5, 6]
+    assert seeds == [0, seed_from_step(0, 3)]
+
+
 def damage(run, step, keep=10):
     data = run / "checkpoints" / f"ckpt-{step}.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:keep])

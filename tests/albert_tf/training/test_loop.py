@@ -18,7 +18,7 @@ from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_prefix, chec
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.signals import Preempted
 from albert_tf.training import loop, stages, trainer
-from albert_tf.training.compute_settings import ComputeConfig, LoopSettings, is_due
+from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 from albert_tf.training.distribution import DistributedBatches
 from albert_tf.training.loop import TrainingFailed
 from albert_tf.training.stages import seed_from_step
@@ -405,9 +405,11 @@ def test_calls_end_where_something_is_due():
     assert [profiled.steps_until_next(step, 25) for step in (0, 3)] == [3, 4]
 
 
-def test_the_last_update_is_due_for_everything():
-    assert [step for step in range(1, 11) if is_due(4, step, 10)] == [4, 8, 10]
-    assert [step for step in range(1, 11) if is_due(0, step, 10)] == [10]
+def test_the_last_update_is_due_for_everything(tmp_path):
+    run, _ = fit(tmp_path / "run", 5, log_every=4, eval_every=0, checkpoint_every=2)
+    assert [line["step"] for line in run.metrics() if "loss" in line] == [4, 5]
+    assert [line["step"] for line in run.metrics() if "eval_loss" in line] == [5]
+    assert run.steps() == [2, 4, 5]
 
 
 # Operations that are deterministic on GPUs, too, as far as a CPU can show it.

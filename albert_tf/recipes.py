@@ -101,8 +101,9 @@ _SHARE, _COUNT = {"at_least": 0, "below": 1}, {"at_least": 1, "below": 2**31}
 
 # Bounds of the numbers in all recipes, stages and settings, by the name of the field.
 _BOUNDS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("learning_rate", "weight_decay"), _NOT_NEGATIVE),
-    **dict.fromkeys(("epsilon", "epochs"), _POSITIVE),
+    **dict.fromkeys(("learning_rate", "weight_decay", "exit_threshold"), _NOT_NEGATIVE),
+    **dict.fromkeys(("soft_weight", "mlm_weight", "cosine_weight", "label_weight"), _NOT_NEGATIVE),
+    **dict.fromkeys(("epsilon", "epochs", "temperature"), _POSITIVE),
     "clip_norm": {**_POSITIVE, "remedy": "none turns clipping off"},
     **dict.fromkeys(("beta_1", "beta_2", "dropout", "classifier_dropout", "label_smoothing"), _SHARE),
     "masked_lm_prob": _SHARE,

@@ -112,12 +112,8 @@ def check_output_path(path: Path, *, is_folder: bool) -> None:
     if existing != whole and not existing.is_dir():
         reason = f"cannot be written ({existing} is not a folder): name another place"
         raise NotADirectoryError(errno.ENOTDIR, reason, str(path))
-    if existing == whole and not existing.is_dir() and not existing.is_file():
-        raise FileExistsError(f"{path} is neither a file nor a folder: name another place")
-    if existing == whole and is_folder and not existing.is_dir():
-        raise FileExistsError(f"{path} is not a folder: name another place")
-    if existing == whole and not is_folder and existing.is_dir():
-        raise IsADirectoryError(f"{path} is a folder: name a file")
+    if existing == whole and not (whole.is_dir() if is_folder else whole.is_file()):
+        raise FileExistsError(f"{path} is not a {'folder' if is_folder else 'file'}: name another place")
     folder = existing if existing != whole else existing.parent  # the temporary file or folder is made in it
     if not os.access(folder, os.W_OK | os.X_OK):
         reason = f"cannot be written (the folder {folder} is read-only): name another place"

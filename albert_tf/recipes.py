@@ -53,12 +53,7 @@ class Stage:
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            check_type(field.name, str(field.type), value)
-            if field.name != "until" and value is not None:
-                check_range(field.name, value, at_least=1, below=2**31)
-        check_range("until", self.until, above=0, at_most=1, remedy="it is a share of the run's steps")
+        check_fields(self)
 
 
 def parse_stages(values: Any) -> tuple[Stage, ...]:
@@ -104,16 +99,20 @@ _NOT_NEGATIVE = {"at_least": 0, "at_most": _LARGEST}
 _POSITIVE: dict[str, Any] = {"above": 0, "at_most": _LARGEST}
 _SHARE, _COUNT = {"at_least": 0, "below": 1}, {"at_least": 1, "below": 2**31}
 
-# Bounds of the numbers in all recipes, by the name of the field.
+# Bounds of the numbers in all recipes, stages and settings, by the name of the field.
 _BOUNDS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("learning_rate", "weight_decay"), _NOT_NEGATIVE),
-    **dict.fromkeys(("epsilon", "epochs"), _POSITIVE),
+    **dict.fromkeys(("learning_rate", "weight_decay", "exit_threshold"), _NOT_NEGATIVE),
+    **dict.fromkeys(("soft_weight", "mlm_weight", "cosine_weight", "label_weight"), _NOT_NEGATIVE),
+    **dict.fromkeys(("epsilon", "epochs", "temperature"), _POSITIVE),
     "clip_norm": {**_POSITIVE, "remedy": "none turns clipping off"},
     **dict.fromkeys(("beta_1", "beta_2", "dropout", "classifier_dropout", "label_smoothing"), _SHARE),
     "masked_lm_prob": _SHARE,
     "short_seq_prob": {"at_least": 0, "at_most": 1},
-    **dict.fromkeys(("batch_size", "steps", "seq_length", "max_ngram"), _COUNT),
+    "until": {"above": 0, "at_most": 1, "remedy": "it is a share of the run's steps"},
+    **dict.fromkeys(("batch_size", "steps", "num_hidden_layers", "seq_length", "max_ngram"), _COUNT),
     **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best"), _COUNT),
+    "shards": {"at_least": 1, "at_most": MAX_SHARDS},
+    "dupe_factor": {"at_least": 1},
 }
 
 
@@ -266,10 +265,7 @@ class PreparationSettings:
     dupe_factor: int = 10
 
     def __post_init__(self) -> None:
-        check_choice("input_format", self.input_format, INPUT_FORMATS)
-        check_choice("format", self.format, OUTPUT_FORMATS)
-        check_range("shards", self.shards, at_least=1, at_most=MAX_SHARDS)
-        check_range("dupe_factor", self.dupe_factor, at_least=1)
+        check_fields(self)
         check_range("eval_share", self.eval_share, at_least=0, below=1)
 
 

@@ -33,6 +33,9 @@ def draw_tables(tables: Sequence[ReportTable], form: str = "png") -> bytes:
     for place, table in enumerate(tables, start=1):
         axes = figure.add_subplot(1, len(tables), place)
         assert table.chart is not None
+        if table.chart != GRID:
+            axes.set(xlabel=table.columns[1], ylabel=table.columns[2])
+            axes.grid(alpha=0.3)
         _CHARTS[table.chart](axes, table)
         axes.set_title(table.title)
     return _render(figure, form)
@@ -101,8 +104,6 @@ def _draw_lines(axes: Any, table: ReportTable) -> None:
         x, y = zip(*(row[1:3] for row in table.rows if row[0] == name), strict=True)
         marker = "o" if len(x) <= _MAX_MARKED else None
         axes.plot(x, y, label=name, marker=marker, markersize=3)
-    axes.set(xlabel=table.columns[1], ylabel=table.columns[2])
-    axes.grid(alpha=0.3)
     if all(isinstance(row[1], int) for row in table.rows):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if table.mark is not None:
@@ -116,8 +117,6 @@ def _draw_points(axes: Any, table: ReportTable) -> None:
     ends = [min(x.min(initial=0), y.min(initial=0)), max(x.max(initial=0), y.max(initial=0))]
     axes.plot(ends, ends, color="gray", linestyle="--", linewidth=1)
     axes.scatter(x, y, s=10, alpha=0.5, linewidths=0)
-    axes.set(xlabel=table.columns[1], ylabel=table.columns[2])
-    axes.grid(alpha=0.3)
 
 
 def _draw_calibration(axes: Any, table: ReportTable) -> None:
@@ -125,9 +124,8 @@ def _draw_calibration(axes: Any, table: ReportTable) -> None:
     x, y, counts = np.array([(row[1], row[2], row[-1]) for row in table.rows], float).reshape([-1, 3]).T
     axes.plot(x, y, color="tab:blue", linewidth=1)
     axes.scatter(x, y, s=_LARGEST_AREA * counts / counts.max(initial=1) + 6)
-    axes.set(xlabel=f"{table.columns[1]} (area: {table.columns[-1]})", ylabel=table.columns[2])
+    axes.set_xlabel(f"{table.columns[1]} (area: {table.columns[-1]})")
     axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    axes.grid(alpha=0.3)
 
 
 def _draw_grid(axes: Any, table: ReportTable) -> None:

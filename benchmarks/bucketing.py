@@ -1,6 +1,6 @@
 """What do batches of similar length save? SST-2 at its own lengths, beside all padded to 128 tokens.
 
-    python benchmarks/bucketing.py --data glue/SST-2 --vocabulary spiece.model
+    python -m benchmarks.bucketing --data glue/SST-2 --vocabulary spiece.model
 
 Takes the batches of an epoch as `finetune` makes them, of buckets and of one length, and times an update
 (forward, backward and AdamW) at each length in turn, a few rounds of all. An epoch of buckets takes as long
@@ -19,7 +19,6 @@ from collections.abc import Callable
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import smoke
 import tensorflow as tf
 
 import albert_tf
@@ -31,6 +30,7 @@ from albert_tf.tasks.examples import TokenizedExamples
 from albert_tf.tasks.glue import GLUE, read_glue_split
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.train_step import Batch, TrainStep
+from benchmarks import smoke
 
 TASK = "sst-2"
 PADDED = 128  # tokens

@@ -1,7 +1,7 @@
 """What does pre-training learn in a given time? Ideas beside a recipe, each for the same minutes.
 
-    python benchmarks/budget.py --text reviews.txt --output budget --minutes 15 --ideas before one-layer
-    python benchmarks/budget.py --text reviews.txt --output budget --ideas one-machine one-machine+wide
+    python -m benchmarks.budget --text reviews.txt --output budget --minutes 15 --ideas before one-layer
+    python -m benchmarks.budget --text reviews.txt --output budget --ideas one-machine one-machine+wide
 
 Each row is an idea, or several joined by `+`: what it changes of the row `before`, which is four layers in
 two groups, as they are trained without a recipe, or of `one-machine`, the recipe one_machine, where that
@@ -26,12 +26,12 @@ from typing import Any, NamedTuple
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import learning
-import smoke
 
 from albert_tf import AlbertConfig
 from albert_tf.pretraining.budget import ONE_MACHINE
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.pretraining_settings import read_recipe
+from benchmarks import smoke
 
 TWO_LAYERS = ONE_MACHINE[1].config
 MASKS = {"seq_length": 128, "masked_lm_prob": 0.15, "max_ngram": 3}  # all are asked the same

@@ -1,6 +1,6 @@
 """What does an ALBERT keep of the BERT that it was made of? Compressed, distilled, fine-tuned, step by step.
 
-    python benchmarks/compress.py --teacher minilm --text corpus/*.txt --glue glue --output compress
+    python -m benchmarks.compress --teacher minilm --text corpus/*.txt --glue glue --output compress
 
 Makes an ALBERT of the teacher with each beginning of its blocks, distils each for a few updates on text, the
 best of them for all, and a network of the same shape from random weights for as many. Of each network it
@@ -22,7 +22,6 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-import smoke
 from scipy.stats import spearmanr
 
 import albert_tf
@@ -30,6 +29,7 @@ from albert_tf import cli
 from albert_tf.conversion.compress import BLOCKS, compress
 from albert_tf.runs.run_directory import RunDirectory, read_metrics
 from albert_tf.tasks.glue import read_glue_split
+from benchmarks import smoke
 
 SEQ_LENGTH = 64
 

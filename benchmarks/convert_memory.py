@@ -5,7 +5,7 @@ Makes a checkpoint of a preset's true size with random values, then converts goo
 without what the interpreter and TensorFlow take before the conversion begins. At the end the weights of both
 checkpoints of google-research/albert's format are compared bit for bit.
 
-    python benchmarks/convert_memory.py albert_xxlarge_v2
+    python -m benchmarks.convert_memory albert_xxlarge_v2
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import smoke
+from benchmarks import smoke
 
 STEPS = (
     ("google", "run", "original", "run1"),

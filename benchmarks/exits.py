@@ -1,7 +1,7 @@
 """Early exit on SST-2: accuracy and time by patience, from text, one at a time and in batches.
 
-    python benchmarks/exits.py --run run --data SST-2 --output exits
-    python benchmarks/exits.py --run run --data SST-2 --output exits --config deep.json --steps 3000
+    python -m benchmarks.exits --run run --data SST-2 --output exits
+    python -m benchmarks.exits --run run --data SST-2 --output exits --config deep.json --steps 3000
 
 Fine-tunes a pre-trained run with `early_exit`, a seed after another, and prints Markdown: for each size of
 batch and each patience the accuracy, the layers and the speed beside all layers, medians over the seeds with
@@ -19,8 +19,6 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import smoke
-
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuning_settings import Finetuning
@@ -29,6 +27,7 @@ from albert_tf.runs.build_model import build_model
 from albert_tf.runs.load_save import save
 from albert_tf.runs.run_directory import RunDirectory, best_run
 from albert_tf.runs.warm_start import warm_start_from
+from benchmarks import smoke
 
 BATCHES = (1, 32)
 

@@ -1,6 +1,6 @@
 """What an exported model costs beside the model in memory.
 
-    python benchmarks/export.py --vocabulary spiece.model
+    python -m benchmarks.export --vocabulary spiece.model
 
 Exports a network with random weights, and prints three things as Markdown: the time
 of its encoder in hub.KerasLayer by that of the model in memory; the time of text through the serving
@@ -23,11 +23,11 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import smoke
 import tensorflow as tf
 import tensorflow_hub as hub
 
 import albert_tf
+from benchmarks import smoke
 from hub_export.export import export
 
 SEQ_LENGTH = 128

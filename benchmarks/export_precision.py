@@ -1,7 +1,7 @@
 """How far a model in bfloat16, as it is exported, answers from the same model in float32.
 
-    python benchmarks/export_precision.py
-    python benchmarks/export_precision.py --run run --text prepared
+    python -m benchmarks.export_precision
+    python -m benchmarks.export_precision --run run --text prepared
 
 Random weights and random tokens, of one seed, or a pre-trained run and what is held out of its text; prints
 Markdown.
@@ -17,7 +17,6 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-import smoke
 import tensorflow as tf
 import tf_keras as keras
 
@@ -29,6 +28,7 @@ from albert_tf.pretraining.pretraining_settings import read_recipe
 from albert_tf.runs.load_save import load
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.settings import flatten_record
+from benchmarks import smoke
 from hub_export.export import cast_model
 
 ROWS, LENGTH, PREDICTIONS = 4, 128, 20

@@ -1,6 +1,6 @@
 """How large the exported encoders are: variables beside parameters, and the graph.
 
-    python benchmarks/export_sizes.py
+    python -m benchmarks.export_sizes
 
 Exports the encoder of each preset with random weights, one after the other, and prints Markdown.
 """
@@ -14,10 +14,10 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import smoke
 import tensorflow as tf
 
 import albert_tf
+from benchmarks import smoke
 from hub_export.modules import encoder_module
 
 

@@ -1,6 +1,6 @@
 """The same fine-tuning by Hugging Face's transformers on PyTorch and by this package: figures, time, memory.
 
-    python benchmarks/finetuning.py --run minilm --glue glue --imdb imdb --squad squad --output finetuning
+    python -m benchmarks.finetuning --run minilm --glue glue --imdb imdb --squad squad --output finetuning
 
 Of each task and seed both begin with the same weights, those of the head too, see the same batches in the
 same order, and have the same schedule, dropout, clipping and AdamW with bias correction; `uncorrected` is
@@ -32,9 +32,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-import smoke
 import tf_keras as keras
-import transfer
 
 import albert_tf
 from albert_tf.constants import ENCODER_INPUTS, END_POSITIONS, EXAMPLE_NUMBERS, LABELS, START_POSITIONS
@@ -49,6 +47,7 @@ from albert_tf.runs.run_directory import RunDirectory, read_metrics
 from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.columns import Columns
 from albert_tf.training.compute_settings import ComputeConfig
+from benchmarks import smoke, transfer
 
 OURS, UNCORRECTED, EAGER, COMPILED = "ours", "uncorrected", "eager", "compiled"
 PYTORCH = Path(__file__).resolve().parents[1] / ".venv-interop/bin/python"

@@ -1,7 +1,7 @@
 """How fast text becomes masked batches, beside SentencePiece, and in how much memory.
 
-    python benchmarks/input_pipeline.py --vocabulary spiece.model --text corpus/*.txt
-    python benchmarks/input_pipeline.py --vocabulary spiece.model --text corpus/*.txt --memory 5 50 500
+    python -m benchmarks.input_pipeline --vocabulary spiece.model --text corpus/*.txt
+    python -m benchmarks.input_pipeline --vocabulary spiece.model --text corpus/*.txt --memory 5 50 500
 
 Prints Markdown. Speed: (a) text to batches and (b) prepared documents to batches, both of 64 rows of 512
 tokens, and (c) `prepare` from its start to its end; each takes turns with
@@ -32,7 +32,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import smoke
+from benchmarks import smoke
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

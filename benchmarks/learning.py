@@ -1,6 +1,6 @@
 """Does it learn? A small network on real text, in some twenty minutes on two cores.
 
-    python benchmarks/learning.py --text corpus/*.txt --output learning
+    python -m benchmarks.learning --text corpus/*.txt --output learning
 
 Trains a vocabulary, prepares the text, holds a tenth of the documents out, pre-trains and evaluates; prints
 Markdown: the loss beside the entropy of the masked tokens under their own frequencies, the sentence order
@@ -22,13 +22,12 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import smoke
-
 import albert_tf
 from albert_tf import cli
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.training import loop
 from albert_tf.training.metrics_logger import MetricsLogger
+from benchmarks import smoke
 
 VOCABULARY_SIZE = 4000
 CONFIG = albert_tf.AlbertConfig(

@@ -1,7 +1,7 @@
 """What makes answers cheaper, on SST-2 from text: accuracy, agreement, time, and size on disk and in memory.
 
-    python benchmarks/lite.py --data SST-2 --vocabulary 30k-clean.model
-    python benchmarks/lite.py --data SST-2 --run run --exits run-with-exits --shallow run-of-6-layers
+    python -m benchmarks.lite --data SST-2 --vocabulary 30k-clean.model
+    python -m benchmarks.lite --data SST-2 --run run --exits run-with-exits --shallow run-of-6-layers
 
 Prints Markdown: a fine-tuned run, or without one albert_base's shape with random weights, whose answers mean
 nothing; their exits are set so that every text leaves after --exit_layers. Beside it in transformers, by the

@@ -1,6 +1,6 @@
 """What do head and tail, or windows, bring where texts are longer than an input? Film reviews at 128 tokens.
 
-    python benchmarks/long_documents.py --init_from run --data imdb --output long_documents
+    python -m benchmarks.long_documents --init_from run --data imdb --output long_documents
 
 Fine-tunes a run on 2,400 reviews in each way, for the same epochs and with three seeds each; the test data is
 looked at once, after the last update. Prints Markdown: accuracy, of the seeds the median and the range, and
@@ -18,13 +18,11 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import smoke
-import transfer
-
 from albert_tf.finetuning.finetune import finetune_runs
 from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.tasks.columns import Columns
+from benchmarks import smoke, transfer
 
 WAYS = {
     "truncate": {"long": "truncate"},

@@ -1,7 +1,7 @@
 """Time and memory of an optimizer's step: its maths compiled by XLA, beside plain operations.
 
-    python benchmarks/optimizer.py
-    python benchmarks/optimizer.py --preset albert_xlarge_v2 --steps 5
+    python -m benchmarks.optimizer
+    python -m benchmarks.optimizer --preset albert_xlarge_v2 --steps 5
 
 Applies random gradients to the variables of a network, in fresh processes that take turns. Prints a row each
 as Markdown: the median milliseconds of a step, the seconds of the first one, which traces and compiles, and
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 
-import smoke
+from benchmarks import smoke
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

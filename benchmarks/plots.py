@@ -1,6 +1,6 @@
 """Draws the pictures of benchmarks/README.md from the figures below, which are those of benchmarks/results/.
 
-    python benchmarks/plots.py
+    python -m benchmarks.plots
 
 Writes docs/pictures/benchmarks_{speed,size,learning,scale}.png.
 """

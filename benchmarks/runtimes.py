@@ -1,6 +1,6 @@
 """What an exported encoder costs in other runtimes, and how far their answers are from TensorFlow's.
 
-    python benchmarks/runtimes.py
+    python -m benchmarks.runtimes
 
 Exports a network of albert_base's shape with random weights, or the run that --run names, converts it by
 `hub_export --to`, and prints as Markdown: the size of what
@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import smoke
+
+from benchmarks import smoke
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

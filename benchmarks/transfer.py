@@ -1,6 +1,6 @@
 """What does pre-training bring? A run's network fine-tuned from its weights, and from random ones.
 
-    python benchmarks/transfer.py --run run --output transfer --imdb imdb --sst-2 glue/SST-2 --mrpc glue/MRPC
+    python -m benchmarks.transfer --run run --output transfer --imdb imdb --sst-2 glue/SST-2 --mrpc glue/MRPC
 
 Both see the same batches for the same number of updates, with three seeds each. The learning rate of each is
 chosen on a tenth of its training data; the test data is looked at once, after the last update. Beside them
@@ -22,7 +22,6 @@ from typing import NamedTuple
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-import smoke
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegressionCV
@@ -35,6 +34,7 @@ from albert_tf.runs.run_directory import SUMMARY_FILE, RunDirectory
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.glue import read_glue_split
+from benchmarks import smoke
 
 REVIEWS = 2400  # of IMDB
 FEW = 2000  # of SST-2

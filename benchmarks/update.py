@@ -1,6 +1,6 @@
 """What ways to run an update cost: compiled elementwise operations, recomputation, microbatches, two devices.
 
-    python benchmarks/update.py
+    python -m benchmarks.update
 
 Trains a network for a few updates on random tokens, forward, backward and LAMB, in fresh
 processes that take turns, one for each way. Prints a row each as Markdown, with the ratios to the plain

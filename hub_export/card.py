@@ -10,7 +10,6 @@ from typing import Any
 import tf_keras as keras
 
 from albert_tf.io import dump_json
-from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.serving import DEFAULT, Signature
 
@@ -63,11 +62,10 @@ def model_card(
       license: name of the weights' license. None: unknown.
       xla: True if XLA compiles the exported encoders.
     """
-    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
     task = run.task.get("task")
     facts = {
         "step": step,
-        "parameters": {"all": model.count_params(), "encoder": encoder.count_params()},
+        "parameters": {"all": model.count_params(), "encoder": model.encoder.count_params()},
         "variables": dtype,
         "compiled": xla,
         "seq_length": seq_length,

@@ -23,13 +23,12 @@ from albert_tf.io import (
     temporary_path,
 )
 from albert_tf.models.compiled_encoder import CompiledEncoder
-from albert_tf.runs.build_model import build_model, check_vocabulary, task_of
+from albert_tf.runs.build_model import build_model, task_of
 from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.serving import DEFAULT, ServingModel, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
-from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
 from hub_export import module_comparison
 from hub_export.card import CARD, MARK, model_card
@@ -116,7 +115,9 @@ def export(
     if output.resolve() == Path(run.path).resolve():
         raise InputError(f"output={str(output)!r} is the run itself: name another folder")
     task = run.task  # read first: it raises if the folder is not a run
-    tokenizer = None if encoder_only else _load_tokenizer(run)
+    if not encoder_only and run.vocabulary is None:
+        raise InputError(f"{run} has no vocabulary: only its encoder can be exported (`encoder_only`)")
+    tokenizer = None if encoder_only else run.load_tokenizer()
     seq_length = task.get("seq_length", SEQ_LENGTH) if seq_length is None else seq_length
     longest = run.config.max_position_embeddings
     if tokenizer is not None:
@@ -157,15 +158,6 @@ def export(
             replace_folder(stage / name, output / name)
         (stage / CARD).replace(output / CARD)
     return [output / name for name in answers]
-
-
-def _load_tokenizer(run: RunDirectory) -> TextTokenizer:
-    """The tokenizer of a run. Raises InputError if the run has no usable vocabulary."""
-    path = run.vocabulary
-    if path is None:
-        raise InputError(f"{run} has no vocabulary: only its encoder can be exported (`encoder_only`)")
-    check_vocabulary(path, run.config.vocab_size)
-    return run.load_tokenizer()
 
 
 def _check_output(output: Path, version: Path | None) -> None:
@@ -218,7 +210,7 @@ def save_encoder(run: RunDirectory, encoder: Module, folder: Path) -> module_com
     # A concrete function: saving a tf.function would trace the encoder's call again.
     signature = ids_signature(encoder).get_concrete_function()
     expected = save_module(encoder, folder, {DEFAULT: signature}, {DEFAULT: module_comparison.example_ids()})
-    _copy_to_assets(run, ASSET_NAMES, folder)
+    copy_files(run, ASSET_NAMES, folder / "assets")
     return expected
 
 
@@ -239,9 +231,8 @@ def save_serving(
     expected = save_module(root, folder, functions, requests)
     if HEAD_SIGNATURE in signatures:
         vocabulary = Path(str(run.vocabulary)).name  # the tokenizer's file
-        _copy_to_assets(
-            run, {name: name for name in (CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, vocabulary)}, folder
-        )
+        names = CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, vocabulary
+        copy_files(run, {name: name for name in names}, folder / "assets")
     # With XLA, requests of all shapes compile all programs during the warm-up.
     shapes = served.compiled.shapes if served.compiled is not None else []
     warm_up = [(TOKENS_SIGNATURE, module_comparison.example_ids(*shape)) for shape in shapes]
@@ -249,9 +240,8 @@ def save_serving(
     return expected
 
 
-def _copy_to_assets(run: RunDirectory, files: Mapping[str, str], module: Path) -> None:
-    """Copies files of a run to a module's assets. `files` maps names in the run to names of assets."""
-    assets = module / "assets"
-    assets.mkdir(exist_ok=True)
+def copy_files(run: RunDirectory, files: Mapping[str, str], folder: Path) -> None:
+    """Copies files of a run to a folder. `files` maps names in the run to names in the folder."""
+    folder.mkdir(exist_ok=True)
     for file, name in files.items():
-        (assets / name).write_bytes(read_bytes(run.file(file)))
+        (folder / name).write_bytes(read_bytes(run.file(file)))

@@ -211,7 +211,7 @@ def encoder_module(
       `mlm` has the further input `masked_lm_positions` int32 [B, P] and the further output `mlm_logits` [B,
       P, V]. `sop` or `nsp` has the further output `sop_logits` or `nsp_logits` [B, 2].
     """
-    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
+    encoder = model.encoder
 
     def call_encoder(inputs: Tensors, training: bool) -> Tensors:
         return with_pooled_output(encoder(inputs, training=training))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import statistics
@@ -18,9 +19,8 @@ import tensorflow as tf
 
 from albert_tf.constants import ENCODER_INPUTS, EXPORT_RUNTIMES, INPUT_MASK
 from albert_tf.errors import InputError, check_choice, check_range
-from albert_tf.filesystem import read_bytes
 from albert_tf.io import check_new_local_folder, json_text, new_local_folder
-from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
+from albert_tf.models.encoder import text_states
 from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
@@ -29,6 +29,7 @@ from albert_tf.tasks.task import SEQ_LENGTH, to_arrays
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, read_vocabulary
 from hub_export.card import CARD, NO_LICENSE, fill_template
+from hub_export.export import copy_files
 from hub_export.module_comparison import CheckFailed
 from hub_export.serving_signatures import head_signature, ids_signature
 
@@ -280,12 +281,7 @@ def _without_telemetry() -> Iterator[None]:
 
 def network_signature(model: Any) -> Signature:
     """The function from token ids that is converted, and an example request."""
-    encoder = model if isinstance(model, AlbertEncoder) else model.encoder
-
-    def encode(inputs: Any) -> Any:
-        outputs = with_pooled_output(encoder(inputs, training=False))
-        return {name: outputs[name] for name in ("pooled_output", "sequence_output")}  # no layers, no exits
-
+    encode = functools.partial(text_states, model.encoder)  # no layers, no exits
     example = dict(zip(ENCODER_INPUTS, ([[2, 5, 3]], [[1, 1, 1]], [[0, 0, 0]]), strict=True))
     if not hasattr(model, "call_with_encoder") or hasattr(model, "mlm"):
         return Signature(ids_signature(encode), example)
@@ -396,8 +392,7 @@ def _megabytes(file: Path) -> float:
 
 def _copy_files(run: RunDirectory, folder: Path) -> None:
     """Copies the settings of a run and its vocabulary, if any, to a folder."""
-    for name in (CONFIG_FILE, TOKENIZER_FILE):
-        (folder / name).write_bytes(read_bytes(run.file(name)))
+    copy_files(run, {name: name for name in (CONFIG_FILE, TOKENIZER_FILE)}, folder)
     pairs = takes_pairs(run.task)  # for readers that do not know the names of tasks
     task = run.task if pairs is None else {**run.task, PAIRS_KEY: pairs}
     (folder / TASK_FILE).write_text(json_text(task), encoding="utf-8")

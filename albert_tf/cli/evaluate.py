@@ -8,7 +8,6 @@ from albert_tf.cli import flags as shared
 from albert_tf.errors import InputError
 from albert_tf.io import dump_json
 from albert_tf.recipes import ExampleSettings
-from albert_tf.signals import quiet_start
 
 SUMMARY = "losses and accuracies on held-out text, or a task's figures"
 
@@ -37,10 +36,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Prints the metrics as JSON."""
-    with quiet_start():
-        import tensorflow as tf
-    if flags.deterministic:
-        tf.config.experimental.enable_op_determinism()
+    shared.start_computing(flags)
     flags.run = shared.open_best_run(flags.run)
     _ = flags.run.config  # raises if there is no such run
     if flags.run.task.get("model") not in ("pretrainer", "encoder"):
@@ -62,8 +58,7 @@ def run(flags: argparse.Namespace) -> None:
         shared.check_unused(flags, _FINETUNED_FLAGS, f"{flags.run}, which is pre-trained: fine-tune it first")
         if flags.input is None:
             raise InputError("what is to be evaluated on is missing: name it by --input")
-        values = {name: getattr(flags, name, None) for name in _PRETRAINED_FLAGS}
-        options = {name: value for name, value in values.items() if value is not None}
+        options = shared.provided(flags, _PRETRAINED_FLAGS)
         metrics = evaluate_run(
             flags.run, flags.input, flags.batch_size, step=flags.step, xla=flags.xla, **options
         )

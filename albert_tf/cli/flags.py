@@ -16,6 +16,7 @@ from albert_tf.config import PRESETS, AlbertConfig, published_format
 from albert_tf.errors import InputError
 from albert_tf.io import check_exists, check_new_local_folder
 from albert_tf.settings import flat_fields
+from albert_tf.signals import quiet_start
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 
@@ -83,7 +84,7 @@ def provided_run_settings(flags: argparse.Namespace) -> dict[str, Any]:
 
 def provided_tokenizer_settings(flags: argparse.Namespace) -> dict[str, Any]:
     """The settings of the normalisation that the command line names."""
-    return {name: getattr(flags, name) for name in TOKENIZER_DEFAULTS if hasattr(flags, name)}
+    return provided(flags, TOKENIZER_DEFAULTS)
 
 
 def resolve_config(name: str, flag: str = "--config") -> AlbertConfig:
@@ -101,6 +102,14 @@ def add_checkpoint_flags(parser: Flags) -> None:
     parser.add_argument("--batch_size", type=int, default=32, help="examples at a time, for the memory (32)")
     add_field_flags(parser, ComputeConfig, only=("deterministic", "xla"))
     parser.set_defaults(deterministic=False, xla=None)
+
+
+def start_computing(flags: argparse.Namespace) -> None:
+    """Imports TensorFlow without its messages, and makes it deterministic if --deterministic is given."""
+    with quiet_start():
+        import tensorflow as tf
+    if flags.deterministic:
+        tf.config.experimental.enable_op_determinism()
 
 
 def add_patience_flag(parser: Flags) -> None:
@@ -153,9 +162,14 @@ def open_best_run(name: str) -> RunDirectory:
     return run
 
 
+def provided(flags: argparse.Namespace, names: Collection[str]) -> dict[str, Any]:
+    """The values of the flags that are given, by name."""
+    return {name: value for name in names if (value := getattr(flags, name, None)) is not None}
+
+
 def check_unused(flags: argparse.Namespace, names: Collection[str], what: str) -> None:
     """Raises InputError if one of the flags is given. `what` says where they have no effect."""
-    if unused := [f"--{name}" for name in names if getattr(flags, name, None) is not None]:
+    if unused := [f"--{name}" for name in provided(flags, names)]:
         raise InputError(f"{', '.join(unused)}: of no use to {what}, leave it out")
 
 

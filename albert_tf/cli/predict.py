@@ -14,7 +14,6 @@ from absl import logging
 from albert_tf.cli import flags as shared
 from albert_tf.constants import PRECISIONS
 from albert_tf.errors import InputError
-from albert_tf.signals import quiet_start
 
 SUMMARY = "predictions of a fine-tuned run"
 
@@ -62,20 +61,16 @@ def run(flags: argparse.Namespace) -> None:
     else:
         unused = (*_SINGLE_RUN_FLAGS, *shared.COLUMN_FLAGS, "input_format")
         shared.check_unused(flags, unused, "--submission")
-    with quiet_start():
-        import tensorflow as tf
+    shared.start_computing(flags)
+    from albert_tf.finetuning.predict import predict, submit
 
-        from albert_tf.finetuning.predict import predict, submit
-    if flags.deterministic:
-        tf.config.experimental.enable_op_determinism()
     runs = [shared.open_best_run(name) for name in flags.run]
     if flags.submission is not None:
         folder = _single_path("input", flags.input, "--submission reads")
         submit(runs, folder, flags.submission, flags.batch_size, flags.xla)
         logging.info("wrote %s", flags.submission)
         return
-    values = {name: getattr(flags, name) for name in (*_SINGLE_RUN_FLAGS, "batch_size", "xla")}
-    options = {name: value for name, value in values.items() if value is not None}
+    options = shared.provided(flags, (*_SINGLE_RUN_FLAGS, "batch_size", "xla"))
     output = sys.stdout.buffer if flags.output in STDOUT else flags.output
     is_replaced = flags.output not in STDOUT and Path(flags.output).is_file()
     with _input_files(flags.input, flags.input_format) as source:

@@ -23,11 +23,12 @@ from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import (
     SENTENCEPIECE,
+    TOKENIZER_KIND,
     fingerprint_of,
     read_tokenizer_kind,
     read_vocabulary,
     resolve_settings,
-    write_tokenizer_settings,
+    tokenizer_settings_path,
 )
 
 
@@ -173,7 +174,8 @@ def _write_format(
         if files and kind == SENTENCEPIECE:
             (content,) = files.values()
             files = {WRITERS[target]: content}  # the formats have other names for it
-            write_tokenizer_settings(folder / WRITERS[target], tokenizer)
+            settings_file = tokenizer_settings_path(folder / WRITERS[target])
+            write_local_json(settings_file, {TOKENIZER_KIND: kind, **tokenizer})
             if target == "huggingface":
                 write_local_json(folder / FAST_TOKENIZER, albert_tokenizer_json(content, tokenizer))
         for name, content in files.items():

@@ -14,7 +14,7 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
 
 from albert_tf.config import GOOGLE_BERT_FILE, GOOGLE_FILE, AlbertConfig
-from albert_tf.conversion.name_mapping import GOOGLE_SCOPE, head_names, hub_variable_map, variable_map
+from albert_tf.conversion.name_mapping import GOOGLE_SCOPE, head_names, variable_map
 from albert_tf.conversion.transfer import (
     ForeignModel,
     check_groups,
@@ -218,7 +218,8 @@ def _open_hub_encoder(tensors: CheckpointTensors, config: AlbertConfig) -> Forei
         layers = {"all": "share one block", "none": "share nothing"}[sharing]
         remedy = f"name a config with sharing={sharing!r}, num_hidden_groups=1"
         raise InputError(f"layers of {tensors.origin} {layers}: {remedy}")
-    return ForeignModel(tensors, config, {"model": "encoder"}, hub_variable_map(config), None)
+    task = {"model": "encoder"}
+    return ForeignModel(tensors, config, task, variable_map("hub", config, task), None)
 
 
 def _infer_sharing(tensors: CheckpointTensors) -> str:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf.config import AlbertConfig
-from albert_tf.runs.build_model import Variable, head_variables, model_variables
+from albert_tf.models.sharing import Variable
+from albert_tf.runs.build_model import head_variables, model_variables
 
 # Prefixes of the encoder's names; heads have none.
 GOOGLE_SCOPE, HUGGING_FACE_SCOPE = "bert/", "albert."
@@ -91,36 +92,46 @@ _HUB = {
 }
 
 
-def google_name(part: str, family: str = "albert", model: str = "encoder") -> str:
-    """The name of a part of the network in Google's checkpoints, without a scope.
+class VariableMap(NamedTuple):
+    """A variable in the format of another implementation."""
 
-    Args:
-      part: its name here.
-      family: "albert" for google-research/albert, another for google-research/bert.
-      model: entry `model` of task.json.
+    name: str
+    shape: tuple[int, ...]
+    shape_here: tuple[int, ...]
+    is_transposed: bool = False
 
-    >>> google_name("encoder/transformer/group_1/inner_group_0/ffn_1/intermediate/dense", "bert")
-    'encoder/layer_1/intermediate/dense'
-    """
-    # run_classifier and run_race give their heads no scope. Here the head of a token classifier has one.
+    def convert(self, value: np.ndarray) -> np.ndarray:
+        """Converts a value from the other format to ours. For Google and Hugging Face also the reverse."""
+        return value.T if self.is_transposed else value.reshape(self.shape_here)
+
+
+# Function from a variable, the config, the family and the entry `model` of task.json to the variable in
+# another format.
+Translate = Callable[[Variable, AlbertConfig, str, str], VariableMap]
+
+
+def _to_google(variable: Variable, config: AlbertConfig, family: str, model: str) -> VariableMap:
+    part, name = variable.part, variable.name
     if part == "classifier" and model != "token_classifier":
-        return ""
-    if (match := _IN_LAYER.fullmatch(part)) and family != "albert":
-        return f"encoder/layer_{match[1]}/{_LAYER[match[3]].bert.replace('.', '/')}"
-    return part
+        # run_classifier and run_race give their heads no scope. Here the head of a token classifier has one.
+        name = variable.attribute
+    elif (match := _IN_LAYER.fullmatch(part)) and family != "albert":
+        bert = _LAYER[match[3]].bert.replace(".", "/")
+        name = f"encoder/layer_{match[1]}/{bert}/{variable.attribute}"
+    scope = GOOGLE_SCOPE if part.startswith(_ENCODER_PARTS) else ""
+    return VariableMap(scope + name, variable.shape, variable.shape)
 
 
-def hugging_face_name(part: str, family: str = "albert", model: str = "encoder") -> str:
-    """The name of a part of the network in Hugging Face's files.
+def _to_hugging_face(variable: Variable, config: AlbertConfig, family: str, model: str) -> VariableMap:
+    is_kernel = variable.attribute == "kernel"  # PyTorch transposes it
+    shape = variable.shape[::-1] if is_kernel else variable.shape
+    part = _hugging_face_part(variable.part, family, model)
+    name = f"{part}.{_TORCH_ATTRIBUTES.get(variable.attribute, 'bias')}"
+    return VariableMap(name, shape, variable.shape, is_kernel)
 
-    Args:
-      part: its name here.
-      family: "albert", "bert", "roberta" or "distilbert".
-      model: entry `model` of task.json.
 
-    >>> hugging_face_name("pooler/dense", "roberta", "classifier")
-    'classifier.dense'
-    """
+def _hugging_face_part(part: str, family: str, model: str) -> str:
+    """The name of a part of the network in Hugging Face's files."""
     if match := _IN_LAYER.fullmatch(part):
         group, inner, name = match.groups()
         albert, bert, distilbert = _LAYER[name]
@@ -135,51 +146,28 @@ def hugging_face_name(part: str, family: str = "albert", model: str = "encoder")
     return others.get(part, scope + part.replace("/", "."))
 
 
-def hub_name(part: str, sharing: str = "all") -> str:
-    """The name of a part of an encoder in a TF 2 module of TF Hub; its layers have numbers if sharing="none".
-
-    >>> hub_name("encoder/transformer/group_1/inner_group_0/LayerNorm", sharing="none")
-    'transformer/layer_1/self_attention_layer_norm'
-    """
-    if match := _IN_LAYER.fullmatch(part):
-        layer = f"transformer/layer_{match[1]}" if sharing == "none" else "transformer"
-        return f"{layer}/{_HUB[match[3]]}"
-    return _HUB[part]
-
-
-class VariableMap(NamedTuple):
-    """A variable in the format of another implementation."""
-
-    name: str
-    shape: tuple[int, ...]
-    shape_here: tuple[int, ...]
-    is_transposed: bool = False
-
-    def convert(self, value: np.ndarray) -> np.ndarray:
-        """Converts a value from the other format to ours. For Google and Hugging Face also the reverse."""
-        return value.T if self.is_transposed else value.reshape(self.shape_here)
+def _to_hub(variable: Variable, config: AlbertConfig, family: str, model: str) -> VariableMap:
+    if match := _IN_LAYER.fullmatch(variable.part):
+        layer = f"transformer/layer_{match[1]}" if config.sharing == "none" else "transformer"
+        part = f"{layer}/{_HUB[match[3]]}"
+    else:
+        part = _HUB[variable.part]
+    name = f"{part}/{variable.attribute or 'embeddings'}"
+    shape = variable.shape
+    # The heads have an axis of their own.
+    heads = (config.num_attention_heads, config.hidden_size // config.num_attention_heads)
+    if "/attention_1/self/" in variable.part:
+        shape = (*shape[:-1], *heads)
+    elif variable.part.endswith("/attention_1/output/dense") and variable.attribute == "kernel":
+        shape = (*heads, shape[-1])
+    return VariableMap(name, shape, variable.shape)
 
 
-# Function from a variable, the family and the entry `model` of task.json to the variable in another format.
-Translate = Callable[[Variable, str, str], VariableMap]
-
-
-def _to_google(variable: Variable, family: str, model: str) -> VariableMap:
-    scope = GOOGLE_SCOPE if variable.part.startswith(_ENCODER_PARTS) else ""
-    part = google_name(variable.part, family, model)
-    name = scope + variable._replace(part=part).name.removeprefix("/")
-    return VariableMap(name, variable.shape, variable.shape)
-
-
-def _to_hugging_face(variable: Variable, family: str, model: str) -> VariableMap:
-    part = hugging_face_name(variable.part, family, model)
-    is_kernel = variable.attribute == "kernel"  # PyTorch transposes it
-    shape = variable.shape[::-1] if is_kernel else variable.shape
-    name = f"{part}.{_TORCH_ATTRIBUTES.get(variable.attribute, 'bias')}"
-    return VariableMap(name, shape, variable.shape, is_kernel)
-
-
-_TRANSLATIONS: dict[str, Translate] = {"google": _to_google, "hugging_face": _to_hugging_face}
+_TRANSLATIONS: dict[str, Translate] = {
+    "google": _to_google,
+    "hugging_face": _to_hugging_face,
+    "hub": _to_hub,
+}
 
 
 def variable_map(
@@ -188,37 +176,27 @@ def variable_map(
     """The variables of a model in another format, by their names here.
 
     Args:
-      form: "google" or "hugging_face".
+      form: "google", for google-research/albert, and google-research/bert if the family is another;
+        "hugging_face"; or "hub", a TF 2 module of TF Hub, which is an encoder.
       config: architecture of the network.
       task: entries of task.json, as `task_of` returns them.
-      family: family whose names the format gets. None: `config.family`.
+      family: family whose names the format gets: "albert", "bert", "roberta" or "distilbert". None:
+        `config.family`. "hub" ignores it.
 
-    >>> variable_map("hugging_face", AlbertConfig(), {"model": "encoder"})["pooler/dense/kernel"].name
+    >>> kernel = "encoder/transformer/group_0/inner_group_0/ffn_1/intermediate/dense/kernel"
+    >>> task = {"model": "encoder"}
+    >>> variable_map("google", AlbertConfig(), task, "bert")[kernel].name
+    'bert/encoder/layer_0/intermediate/dense/kernel'
+    >>> variable_map("hugging_face", AlbertConfig(), task)["pooler/dense/kernel"].name
     'albert.pooler.weight'
+    >>> variable_map("hub", AlbertConfig(), task)[kernel].name
+    'transformer/intermediate/kernel'
     """
     family, translate = family or config.family, _TRANSLATIONS[form]
-    return {x.name: translate(x, family, task["model"]) for x in model_variables(config, task)}
+    return {x.name: translate(x, config, family, task["model"]) for x in model_variables(config, task)}
 
 
 def head_names(form: str, task: Mapping[str, Any], family: str = "albert") -> list[str]:
     """The names of the head's variables in another format; see `variable_map`."""
-    return [_TRANSLATIONS[form](x, family, task["model"]).name for x in head_variables(task)]
-
-
-def hub_variable_map(config: AlbertConfig) -> dict[str, VariableMap]:
-    """The variables of an encoder in a TF 2 module of TF Hub, by their names here."""
-    return {x.name: _to_hub(x, config) for x in model_variables(config, {"model": "encoder"})}
-
-
-def _to_hub(variable: Variable, config: AlbertConfig) -> VariableMap:
-    # The heads have an axis of their own.
-    shape, heads = (
-        variable.shape,
-        (config.num_attention_heads, config.hidden_size // config.num_attention_heads),
-    )
-    if "/attention_1/self/" in variable.part:
-        shape = (*shape[:-1], *heads)
-    elif variable.part.endswith("/attention_1/output/dense") and variable.attribute == "kernel":
-        shape = (*heads, shape[-1])
-    name = f"{hub_name(variable.part, config.sharing)}/{variable.attribute or 'embeddings'}"
-    return VariableMap(name, shape, variable.shape)
+    translate = _TRANSLATIONS[form]
+    return [translate(x, AlbertConfig(), family, task["model"]).name for x in head_variables(task)]

@@ -30,6 +30,7 @@ from albert_tf.data.segments import (
     sample_other_sentences,
     segment_pairs,
     single_segments,
+    swap_halves,
     trim_pair,
 )
 from albert_tf.errors import check_range
@@ -70,12 +71,11 @@ def sentence_pairs(
     if objective == "nsp":
         other_begin, other_end = sample_other_sentences(documents, first, tf.ones_like(first), other_seed)
         starts = (begin, tf.where(changed, other_begin, middle))
-        ends = (middle, tf.where(changed, other_end, end))
+        lengths = (middle - begin, tf.where(changed, other_end - other_begin, end - middle))
+        pairs = Segments(starts, lengths, tf.cast(changed, tf.int32))
     else:
-        starts = (tf.where(changed, middle, begin), tf.where(changed, begin, middle))
-        ends = (tf.where(changed, end, middle), tf.where(changed, middle, end))
-    lengths = (ends[0] - starts[0], ends[1] - starts[1])
-    return trim_pair(Segments(starts, lengths, tf.cast(changed, tf.int32)), max_tokens, trim_seed)
+        pairs = swap_halves(begin, middle, end, changed)
+    return trim_pair(pairs, max_tokens, trim_seed)
 
 
 def split_long(
@@ -270,8 +270,8 @@ class ExampleBuilder:
             segment_of = document_numbers(word_ids, segment_of, self._separator)
         masked = mask_tokens(word_ids, segment_of, mask_seed, self.vocabulary, settings)
         columns = tf.stack([*segments.lengths, segments.labels], axis=1)
-        rows = [masked[WORD_IDS], masked[MLM_POSITIONS], masked[MLM_IDS], columns]
-        return tf.ensure_shape(tf.concat(rows, axis=1), [None, sum(self._column_counts)])
+        rows = tf.concat([*masked, columns], axis=1)
+        return tf.ensure_shape(rows, [None, sum(self._column_counts)])
 
     def batch(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         """Splits at most batch_size rows into named tensors, and fills the batch up with empty rows."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import MLM_IDS, MLM_POSITIONS, MLM_WEIGHTS, WORD_IDS
 from albert_tf.errors import check_range
 from albert_tf.recipes import ExampleSettings
 from albert_tf.text.tokenizer import Vocabulary
@@ -180,14 +179,14 @@ def mask_tokens(
     seed: tf.Tensor,
     vocabulary: Vocabulary,
     settings: ExampleSettings,
-) -> dict[str, tf.Tensor]:
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Masks spans: 80 % of the selected tokens become `[MASK]`, 10 % random ordinary tokens, 10 % stay.
 
     See `word_numbers` for `word_ids` and `segments`, int32 [B, S].
 
     Returns:
-      input_word_ids int32 [B, S], masked_lm_positions and masked_lm_ids int32 [B, P], masked_lm_weights
-      float32 [B, P].
+      The masked token ids, int32 [B, S]; the masked positions, int32 [B, P], ascending and padded with 0; and
+      the original ids there, int32 [B, P], 0 for the padding.
     """
     span_seed, selection_seed, action_seed, replacement_seed = tf.unstack(tf.random.split(seed, 4))
     starts_word, ordinary_ids = tf.constant(vocabulary.starts_word), tf.constant(vocabulary.ordinary_ids)
@@ -212,12 +211,8 @@ def mask_tokens(
     unchanged = (action >= _MASK_SHARE) & (action < _MASK_SHARE + _UNCHANGED_SHARE)
     new_ids = tf.where(real & ~unchanged, replaced, original)
     rows = tf.broadcast_to(tf.range(tf.shape(word_ids)[0])[:, tf.newaxis], tf.shape(positions))
-    return {
-        WORD_IDS: tf.tensor_scatter_nd_update(word_ids, tf.stack([rows, positions], axis=-1), new_ids),
-        MLM_POSITIONS: positions,
-        MLM_IDS: tf.where(real, original, 0),
-        MLM_WEIGHTS: tf.cast(real, tf.float32),
-    }
+    masked_ids = tf.tensor_scatter_nd_update(word_ids, tf.stack([rows, positions], axis=-1), new_ids)
+    return masked_ids, positions, tf.where(real, original, 0)
 
 
 def _row_counts(values: tf.Tensor, counted: tf.Tensor, width: tf.Tensor) -> tf.Tensor:

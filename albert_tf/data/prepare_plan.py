@@ -75,10 +75,7 @@ _SETTINGS = "settings.json"
 _EXAMPLE_SETTINGS = {"seq_length", "max_predictions", "dupe_factor"}
 
 # The stored settings that we read. The others are only compared with those of the command.
-_check_stored_settings = make_object_check(
-    {"files": make_list_check(make_list_check(make_check("str"), check_count))},
-    {"identities": check_identities},
-)
+_check_stored_settings = make_object_check({"identities": check_identities})
 _check_shard = make_object_check(
     dict.fromkeys(("documents", "sentences", "tokens", "dropped_duplicate"), check_count),
     dict.fromkeys((SHARD_BYTES, "examples"), check_count),
@@ -108,9 +105,9 @@ class PreparationPlan(PreparationSettings):
     """
 
     files: tuple[tuple[str, int], ...]
+    identities: tuple[Mapping[str, Any], ...]
     output: str
     tokenizer: TokenizerConfig
-    identities: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def shard_counts(self) -> dict[str, int]:
@@ -131,7 +128,6 @@ class PreparationPlan(PreparationSettings):
         return {
             **{name: getattr(self, name) for name in sorted(names)},
             **dict(self.tokenizer.settings),
-            "files": [list(file) for file in self.files],
             "identities": list(self.identities),
             "vocabulary": self.tokenizer.open().vocabulary.fingerprint,
         }
@@ -184,22 +180,18 @@ def begin_output(plan: PreparationPlan) -> dict[str, Any] | None:
 
 
 def _check_same_settings(plan: PreparationPlan, stored: Mapping[str, Any]) -> None:
-    """Raises InputError if the stored settings differ from the plan's; missing ones count as the defaults.
+    """Raises InputError if the stored settings differ from the plan's.
 
-    The text may have moved: names, sizes and digests of the files are compared, not their folders. Corpora of
-    older versions have no digests.
+    Missing ones count as the defaults: a corpus of documents has no settings of examples. The text may have
+    moved: names, sizes and digests of the files are compared, not their folders.
     """
     made_with = {**field_defaults(PreparationSettings), **KIND_DEFAULTS[plan.tokenizer.kind], **stored}
     differing = [
         f"{name} is {made_with.get(name)!r} there and {value!r} here"
         for name, value in plan.settings().items()
-        if name not in ("files", "identities") and made_with.get(name) != value
+        if name != "identities" and made_with.get(name) != value
     ]
-    identities = stored.get("identities") or [
-        {"name": os.path.basename(path), "bytes": size}  # noqa: PTH119, on any filesystem
-        for path, size in stored["files"]
-    ]
-    if changed := describe_difference(identities, plan.identities):
+    if changed := describe_difference(stored["identities"], plan.identities):
         differing.append(f"of the text, {changed}")
     if differing:
         raise InputError(

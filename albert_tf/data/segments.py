@@ -101,13 +101,19 @@ def segment_pairs(
     first, after = chunks(documents, max_tokens, short_seq_prob, target_seed)  # [C] each
     begin, middle, end = _divide(documents, first, after, starts_word, divide_seed)
     swapped = tf.random.stateless_uniform(tf.shape(first), swap_seed) < 0.5
-    starts = (tf.where(swapped, middle, begin), tf.where(swapped, begin, middle))
-    lengths = (
-        tf.where(swapped, end - middle, middle - begin),
-        tf.where(swapped, middle - begin, end - middle),
-    )
-    pairs = Segments(starts, lengths, tf.cast(swapped, tf.int32))
+    pairs = swap_halves(begin, middle, end, swapped)
     return _select(trim_pair(pairs, max_tokens, trim_seed), middle > begin)
+
+
+def swap_halves(begin: tf.Tensor, middle: tf.Tensor, end: tf.Tensor, swapped: tf.Tensor) -> Segments:
+    """Pairs of the two halves of chunks. Where `swapped`, bool [C], is true, the second half comes first.
+
+    A chunk goes from token `begin` to token `end`, its second half begins at token `middle`: int32 [C] each.
+    """
+    starts = (tf.where(swapped, middle, begin), tf.where(swapped, begin, middle))
+    ends = (tf.where(swapped, end, middle), tf.where(swapped, middle, end))
+    lengths = (ends[0] - starts[0], ends[1] - starts[1])
+    return Segments(starts, lengths, tf.cast(swapped, tf.int32))
 
 
 def random_next_pairs(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -262,9 +261,10 @@ def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
         masked tokens if none is masked. The other errors are the errors of `pretrain`.
     """
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
-    teacher, vocabulary = _open_teacher(settings.teacher, settings.vocabulary, tokenizer)
-    targets = settings.targets or default_soft_targets(teacher)
-    if targets.soft_weight and not _has_mlm_head(teacher):
+    teacher = resolve_run(settings.teacher)
+    vocabulary = teacher.resolve_vocabulary(settings.vocabulary, tokenizer)
+    targets, has_mlm_head = settings.targets or default_soft_targets(teacher), _has_mlm_head(teacher)
+    if targets.soft_weight and not has_mlm_head:
         raise InputError(f"{teacher} has no head for masked tokens: set soft_weight=0, or name a `task`")
     if targets.needs_masks and not settings.recipe.examples.masked_lm_prob:
         needed = "soft_weight" if targets.soft_weight else "mlm_weight"
@@ -286,9 +286,10 @@ def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
         )
     settings = dataclasses.replace(settings, targets=targets)
     settings = _student_settings(settings, teacher, config, settings.recipe.examples.seq_length, report)
-    headless = not _has_mlm_head(teacher)
     # `pretrain` creates losses under its strategy, to train and to evaluate; it loads the teacher once.
-    create_teacher = functools.cache(lambda: load_teacher(teacher, settings.compute, encoder_only=headless))
+    create_teacher = functools.cache(
+        lambda: load_teacher(teacher, settings.compute, encoder_only=not has_mlm_head)
+    )
     pretrain(
         settings, report, lambda loss_fn: pretraining_distillation_loss(loss_fn, create_teacher(), targets)
     )
@@ -318,30 +319,23 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
         vocabulary, tokenizer = vocabulary or origin.vocabulary, {**origin.tokenizer, **tokenizer}
         config = config or origin.config
     assert config is not None
-    teacher, vocabulary = _open_teacher(settings.teacher, vocabulary, tokenizer)
+    teacher = resolve_run(settings.teacher)
+    vocabulary = teacher.resolve_vocabulary(vocabulary, tokenizer)
     if (teacher_task := run_task(teacher.task, teacher)) != settings.task:
         raise InputError(f"{teacher} is fine-tuned for {teacher_task} and not for {settings.task}")
     seq_length = settings.hyper_parameters(config).seq_length
     config = config.replace(vocab_size=teacher.config.vocab_size)
     settings = _student_settings(settings, teacher, config, seq_length, report)
-    settings = dataclasses.replace(settings, vocabulary=vocabulary, tokenizer=teacher.tokenizer)
-    if settings.unlabelled is not None:
-        paths = path_list(settings.unlabelled)
-        settings = dataclasses.replace(settings, entries={**settings.entries, "unlabelled": paths})
+    texts = {} if settings.unlabelled is None else {"unlabelled": path_list(settings.unlabelled)}
+    settings = dataclasses.replace(
+        settings, vocabulary=vocabulary, tokenizer=teacher.tokenizer, entries={**settings.entries, **texts}
+    )
 
     def task_loss_fn(task: FinetuningTask) -> LossFn:
         teacher_fn = load_teacher(teacher, settings.compute, task.labels)
         return task_distillation_loss(task, teacher_fn, settings.targets)
 
     finetune(settings, report, task_loss_fn)
-
-
-def _open_teacher(
-    teacher: PathLike, vocabulary: PathLike | None, tokenizer: Mapping[str, bool]
-) -> tuple[RunDirectory, Path]:
-    """The teacher's run and its vocabulary; raises InputError if the student's vocabulary is another one."""
-    run = resolve_run(teacher)
-    return run, run.resolve_vocabulary(vocabulary, tokenizer)
 
 
 def _student_settings(

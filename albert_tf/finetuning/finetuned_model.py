@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -33,8 +31,8 @@ from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import LAYERS
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
 from albert_tf.text.tokenizer import TextTokenizer
-from albert_tf.training.distribution import device_kind, uses_xla
-from albert_tf.training.metrics_logger import loss_metrics
+from albert_tf.training.distribution import device_kind, run_on_replicas, uses_xla
+from albert_tf.training.metrics_logger import add_up, loss_metrics
 from albert_tf.training.train_step import Batch, compilation_log, replica_rows
 
 # Called after each batch with its number of examples.
@@ -105,13 +103,12 @@ def create_predict_fn(
 
     @tf.function(autograph=False)
     def forward(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
-        replicas = strategy.run(replica_outputs, (batch,))
-        return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
+        return run_on_replicas(strategy, replica_outputs, batch)
 
     def predict(examples: Examples, progress: Progress = lambda count: None) -> Predictions:
         rows = examples.rows
         found: dict[str, np.ndarray] = {}
-        sums: dict[str, LossSum] = {}
+        terms: list[dict[str, LossSum]] = []  # of each batch
         # Each replica needs the same number of rows of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
         batches = task_batches(rows, task.seq_length, size, lengths, shuffle=False, repeat=False)
@@ -121,16 +118,15 @@ def create_predict_fn(
             is_example = numbers >= 0
             if before_batch is not None:
                 before_batch(batch)
-            kept, terms = forward_any_length(batch)
-            terms = tf.nest.map_structure(float, terms)
-            sums = tf.nest.map_structure(operator.add, sums, terms) if sums else terms
+            kept, batch_terms = forward_any_length(batch)
+            terms.append(tf.nest.map_structure(float, batch_terms))
             for name, tensor in kept.items():
                 values = tensor.numpy()
                 if name not in found:
                     found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
                 found[name][numbers[is_example]] = values[is_example]
             progress(int(is_example.sum()))
-        return Predictions(task.predictions(examples, found), sums, found.get(LAYERS))
+        return Predictions(task.predictions(examples, found), add_up(terms), found.get(LAYERS))
 
     return predict
 
@@ -138,10 +134,7 @@ def create_predict_fn(
 def mean_loss(found: Iterable[Predictions]) -> dict[str, float]:
     """The `loss` over all predictions; empty if they have no losses."""
     terms = [predicted.terms for predicted in found if predicted.terms]
-    if not terms:
-        return {}
-    add = functools.partial(tf.nest.map_structure, operator.add)
-    return {"loss": loss_metrics(functools.reduce(add, terms))["loss"]}
+    return {"loss": loss_metrics(add_up(terms))["loss"]} if terms else {}
 
 
 BAR_DELAY = 2.0  # seconds until a progress bar is shown

@@ -22,9 +22,7 @@ class _TeacherWeights:
     soft_weight: float
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            above, at_least = (0, None) if name == "temperature" else (None, 0)
-            check_range(name, value, above=above, at_least=at_least, below=math.inf)
+        check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,8 +141,6 @@ class FinetuningRecipe:
         check_fields(self)
         if (self.steps is None) == (self.epochs is None):
             raise InputError(f"steps={self.steps} and epochs={self.epochs}: give one of them, not both")
-        if self.exit_threshold is not None:
-            check_range("exit_threshold", self.exit_threshold, at_least=0, below=math.inf)
         if self.warmup_steps is not None:
             remedy = f"it cannot exceed steps={self.steps}; set warmup_steps, too, if you set steps"
             check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)

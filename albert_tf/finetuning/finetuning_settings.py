@@ -340,7 +340,7 @@ class Finetuning(RunSettings):
             entries = {**entries, "threshold": AUTO_THRESHOLD}
             is_free = CHOSEN_THRESHOLD_KEY in run.recipe or run.task.get("threshold", THRESHOLD) == THRESHOLD
             but = ["threshold"] if is_free else []
-        self.check_same(run, entries, {}, but)
+        self.check_same(run, entries, but)
 
     def recipe_entries(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json, without hyper-parameters and the digests of the data."""

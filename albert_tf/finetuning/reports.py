@@ -217,13 +217,8 @@ def exit_report(
     metrics[depth] = _measure(trained, sets, batch_size)
     for row in metrics.values():
         row["speed_up"] = metrics[depth][MILLISECONDS] / row[MILLISECONDS]
-    names = trained.spec.evaluation_metric_names
-    by_speed = [
-        (name, row["speed_up"], value)
-        for row in metrics.values()
-        for name, value in row.items()
-        if name in names
-    ]
+    names = [name for name in trained.spec.evaluation_metric_names if name in metrics[depth]]
+    by_speed = [(name, row["speed_up"], row[name]) for row in metrics.values() for name in names]
     rows = [(n, *row.values()) for n, row in metrics.items()]
     by_patience = [("layers", n, row["layers"]) for n, row in metrics.items()]
     tables = [

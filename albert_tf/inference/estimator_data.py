@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 
 from albert_tf import filesystem
 from albert_tf.errors import InputError, is_missing
-from albert_tf.inference.inputs import check_same_form, expand_weight
+from albert_tf.inference.inputs import check_same_form
 from albert_tf.inference.predictor import Predictor, load_predictor
 from albert_tf.io import dump_json, replace_folder, temporary_path
 from albert_tf.runs.load_save import load, save
@@ -167,12 +167,3 @@ def classes_and_names(y: Any) -> tuple[np.ndarray, list[str]]:
 def class_names(classes: Iterable[Any]) -> list[str]:
     """The names of labels in a run."""
     return [normalize_label(str(label)) for label in classes]
-
-
-def row_weights(sample_weight: Any, count: int) -> list[float]:
-    """Weights of `count` texts in the loss, from one weight per text or one for all."""
-    values = expand_weight(sample_weight, count)
-    assert values is not None
-    if not values.any():
-        raise InputError("sample_weight: all are 0: nothing would be learned")
-    return values.tolist()

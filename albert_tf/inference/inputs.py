@@ -198,17 +198,14 @@ def expand_weight(sample_weight: Any, count: int) -> np.ndarray | None:
         raise InputError(
             f"sample_weight={shorten(sample_weight)} must be one number, or one for each text"
         ) from None
-    if weights.shape == ():
-        if isinstance(sample_weight, str) or not 0 <= weights < np.inf:
-            raise InputError(f"sample_weight={shorten(sample_weight)} must be a finite number of at least 0")
-        return np.full(count, weights)
-    if weights.shape != (count,):
+    if weights.shape not in ((), (count,)):
         shape = [*weights.shape]
         raise InputError(f"sample_weight has the shape {shape}: give one weight for each text, [{count}]")
-    for row, value in enumerate(weights.tolist()):
-        if not 0 <= value < np.inf:
-            raise InputError(f"sample_weight[{row}]={value} must be a finite number of at least 0")
-    return weights
+    for row, value in enumerate(weights.ravel().tolist()):
+        if isinstance(sample_weight, str) or not 0 <= value < np.inf:
+            given = f"[{row}]={value}" if weights.ndim else f"={shorten(sample_weight)}"
+            raise InputError(f"sample_weight{given} must be a finite number of at least 0")
+    return np.broadcast_to(weights, count).copy()
 
 
 def check_label_names(labels: Any) -> list[str]:

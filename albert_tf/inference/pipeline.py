@@ -16,7 +16,6 @@ from albert_tf.models.early_exit import check_patience
 from albert_tf.tasks import TASK_CLASSES
 from albert_tf.tasks.classification import TextTask
 from albert_tf.tasks.feature_extraction import FeatureExtraction
-from albert_tf.tasks.serving import TOP_K
 from albert_tf.text.text_tokenizer import as_list
 
 # Kinds of tasks by their names here and in Hugging Face.
@@ -262,18 +261,8 @@ class Pipeline:
             records = parse_texts(inputs, "inputs")
         else:
             records = [self._read(value, f"inputs[{number}]") for number, value in enumerate(as_list(inputs))]
-        if records:
-            task.check_records(records)
-        answers: dict[int, Any] = {}
-        # The longest first, so that a lack of memory shows at once.
-        order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
-        for first in range(0, len(records), self._batch_size):
-            numbers = order[first : first + self._batch_size]
-            outputs = self._predictor.outputs([records[number] for number in numbers], top_k or TOP_K)
-            for row, number in enumerate(numbers):
-                of_row = {name: values[row] for name, values in outputs.items()}
-                answers[number] = task.format_output(records[number], of_row, top_k)
-        return answers[0] if is_one else task.collect([answers[number] for number in range(len(records))])
+        answers = self._predictor.answers(records, self._batch_size, top_k)
+        return answers[0] if is_one else task.collect(answers)
 
     def _read(self, value: Any, where: str) -> Any:
         """Makes a record of an input; tasks of single texts also accept a dict of `text`."""
@@ -294,7 +283,4 @@ class Pipeline:
         if self.task not in ("classification", "multi_label", "fill_mask", "question_answering"):
             raise InputError(f"top_k={top_k}: {self.task} has one answer")
         check_type("top_k", "int", top_k)
-        check_range("top_k", top_k, at_least=1)
-        most = self._predictor.max_top_k
-        if most is not None and top_k > most:
-            raise InputError(f"top_k={top_k}: the model gives {most} at most")
+        check_range("top_k", top_k, at_least=1, at_most=self._predictor.max_top_k)

@@ -52,6 +52,24 @@ class Predictor(NamedTuple):
             signature, inputs = EARLY_EXIT, {**inputs, PATIENCE: patience}
         return self.ask(signature, inputs, top_k)
 
+    def answers(self, records: Records, batch_size: int, top_k: int | None = None) -> list[Any]:
+        """Answers records of `task.parse_input`, in their order, `batch_size` of them at a time.
+
+        `top_k` is the number of answers to each record; None is the default of the task.
+        """
+        if records:
+            self.task.check_records(records)
+        answers: dict[int, Any] = {}
+        # The longest first, so that a lack of memory shows at once.
+        order = sorted(range(len(records)), key=lambda number: len(str(records[number])), reverse=True)
+        for first in range(0, len(records), batch_size):
+            numbers = order[first : first + batch_size]
+            outputs = self.outputs([records[number] for number in numbers], top_k or TOP_K)
+            for row, number in enumerate(numbers):
+                of_row = {name: values[row] for name, values in outputs.items()}
+                answers[number] = self.task.format_output(records[number], of_row, top_k)
+        return [answers[number] for number in range(len(records))]
+
 
 def load_predictor(
     source: str | os.PathLike[str],

@@ -33,11 +33,9 @@ from albert_tf.inference.estimator_data import (
     class_names,
     classes_and_names,
     column_names,
-    row_weights,
     write_table,
 )
 from albert_tf.inference.inputs import LabelEncoder, expand_weight, parse_texts
-from albert_tf.inference.pipeline import Pipeline
 from albert_tf.io import PathLike
 from albert_tf.runs.run_directory import RunDirectory, best_run
 from albert_tf.training.compute_settings import ComputeConfig
@@ -172,15 +170,16 @@ class TextEstimator(BaseEstimator):
         output = None if self.output is None else RunDirectory(self.output, "output")
         if output is not None:
             check_replaceable(output)
-        texts, weights, y = parse_texts(X, "X"), None, check_one_dimensional(y)
+        texts, y = parse_texts(X, "X"), check_one_dimensional(y)
         if self.task == CLASSIFICATION:
             classes, labels = classes_and_names(y)
             check_classification_targets(classes)
         else:
             numbers = LabelEncoder(None, 1, None).targets(np.asarray(y), len(texts), "y")
             classes, labels = None, numbers.tolist()
-        if sample_weight is not None:
-            weights = row_weights(sample_weight, len(texts))
+        weights = expand_weight(sample_weight, len(texts))
+        if weights is not None and not weights.any():
+            raise InputError("sample_weight: all are 0: nothing would be learned")
         params = self.get_params(deep=False)
         # Grids of hyper-parameters contain NumPy scalars.
         params = {name: x.item() if isinstance(x, np.generic) else x for name, x in params.items()}
@@ -195,7 +194,7 @@ class TextEstimator(BaseEstimator):
                 task=self.task,
                 train=train,
                 columns=write_table(train, texts, labels),
-                sample_weight=weights,
+                sample_weight=None if weights is None else weights.tolist(),
                 recipe=recipe,
                 questions={} if self.doc_stride is None else {"doc_stride": params["doc_stride"]},
                 evaluation={name: params[name] for name in ("eval_share", "best_by")},
@@ -256,8 +255,7 @@ class TextEstimator(BaseEstimator):
     def _answers(self, X: Any, top_k: int | None = None) -> list[Any]:
         check_is_fitted(self)
         check_columns(column_names(X), getattr(self, "feature_names_in_", None))
-        texts = [(x.text, x.text_pair) if x.text_pair is not None else x.text for x in parse_texts(X, "X")]
-        return Pipeline(self._run.predictor, self.batch_size or 32)(texts, top_k)
+        return self._run.predictor.answers(parse_texts(X, "X"), self.batch_size or 32, top_k)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicts a label for each text, or a number for regression.

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, Tensors
-from albert_tf.models.encoder import AlbertEncoder, with_pooled_output
+from albert_tf.models.encoder import AlbertEncoder, text_states
 
 _Outputs = TypeVar("_Outputs")
 
@@ -38,8 +38,7 @@ class CompiledEncoder:
             jit_compile=True,
         )
         def encode(inputs: Tensors) -> dict[str, tf.Tensor]:
-            outputs = with_pooled_output(encoder(inputs, training=False))
-            return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
+            return text_states(encoder, inputs)
 
         self._encode = encode
 

@@ -19,7 +19,7 @@ from albert_tf.constants import ENCODER_INPUTS
 from albert_tf.errors import InputError, check_range, check_type
 from albert_tf.models.encoder import AlbertEncoder, ModelInputs
 from albert_tf.models.heads import biased_logits
-from albert_tf.models.layers import Layer, attention_bias, kernel_initializer, layer_ops
+from albert_tf.models.layers import Layer, attention_bias, kernel_initializer, layer_ops, sizes
 from albert_tf.models.padding import TokenIndex, skip_padding
 from albert_tf.models.sharing import BlockPair, sharing_plan
 
@@ -76,7 +76,7 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
       `logits` float32 [B, K] and `layers` int32 [B], the number of layers computed for each example.
     """
     flat = {name: inputs[name] for name in ENCODER_INPUTS if name in inputs}
-    flat = {name: tf.reshape(x, [-1, x.shape[-1] or tf.shape(x)[-1]]) for name, x in flat.items()}
+    flat = {name: tf.reshape(x, [-1, sizes(x)[-1]]) for name, x in flat.items()}
     _, mask, x, tokens = model.encoder.embed_inputs(skip_padding(flat))
     exits, last = model.exits, model.classifier
     weights = tf.concat([exits.output_weights, last.output_weights[tf.newaxis]], axis=0)  # [L, units, H]

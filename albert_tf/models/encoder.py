@@ -14,7 +14,7 @@ from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, TOKEN_POSITIONS, TYP
 from albert_tf.errors import InputError
 from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock
 from albert_tf.models.embeddings import Embeddings
-from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Seed, attention_bias, draw_seed, layer_ops
+from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Seed, attention_bias, draw_seed, layer_ops, sizes
 from albert_tf.models.memory import check_memory, recompute
 from albert_tf.models.padding import TokenIndex
 from albert_tf.models.sharing import BlockPair, sharing_plan, with_num_layers
@@ -112,6 +112,11 @@ class AlbertEncoder(NetworkModel):
         self.feed_forward_blocks = {block.key(): FeedForwardBlock(block.scope(), config) for block in ffn}
         self.pooler = None if config.pooler == "none" else DenseLayer("pooler/dense", width, width, config)
 
+    @property
+    def encoder(self) -> AlbertEncoder:
+        """The encoder itself, as models with a head have one."""
+        return self
+
     def call(
         self,
         inputs: ModelInputs,
@@ -153,8 +158,7 @@ class AlbertEncoder(NetworkModel):
         plan = sharing_plan(with_num_layers(self.config, num_hidden_layers))
         seeds = self._dropout_seeds(seed, len(plan)) if training else None
         embedding_output, mask, x, tokens = self.embed_inputs(inputs, seeds and seeds[0])
-        static, dynamic = mask.shape, tf.shape(mask)
-        shape = [static[0] or dynamic[0], static[1] or dynamic[1], self.config.hidden_size]
+        shape = [*sizes(mask), self.config.hidden_size]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
         states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training), pooled_only)
         if pooled_only:
@@ -260,6 +264,12 @@ def with_pooled_output(outputs: Mapping[str, Any]) -> Mapping[str, Any]:
     if "pooled_output" in outputs:
         return outputs
     return {**outputs, "pooled_output": outputs["sequence_output"][:, 0]}  # [B, H]
+
+
+def text_states(encoder: AlbertEncoder, inputs: ModelInputs) -> Outputs:
+    """`pooled_output` [B, H] and `sequence_output` [B, S, H] of an encoder in inference."""
+    outputs = with_pooled_output(encoder(inputs, training=False))
+    return {name: outputs[name] for name in ("pooled_output", "sequence_output")}
 
 
 def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:

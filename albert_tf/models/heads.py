@@ -9,7 +9,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import MLM_POSITIONS
 from albert_tf.errors import InputError
-from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Layer, LayerNorm, kernel_initializer
+from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Layer, LayerNorm, kernel_initializer, sizes
 
 # The logit of what is impossible, such as a position where no answer may be. It needs float32.
 IMPOSSIBLE = -1e30
@@ -51,9 +51,7 @@ class MaskedLanguageModel(Layer):
         rows = tf.reshape(masked, [-1, sequence.shape[-1]])  # [B·P, H]
         rows = self.layer_norm(self.activation(self.transform(rows)))  # [B·P, E]
         logits = biased_logits(rows, word_embeddings, self.output_bias)  # [B·P, V]
-        sizes = zip(positions.shape, tf.unstack(tf.shape(positions), 2), strict=True)
-        shape = [static or dynamic for static, dynamic in sizes]
-        return tf.reshape(logits, [*shape, self.output_bias.shape[0]])  # [B, P, V]
+        return tf.reshape(logits, [*sizes(positions), self.output_bias.shape[0]])  # [B, P, V]
 
 
 class OutputLayer(Layer):

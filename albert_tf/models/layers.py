@@ -194,6 +194,12 @@ def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     return probabilities, lambda gradient: (_backward_softmax(probabilities, gradient), None)
 
 
+def sizes(x: tf.Tensor) -> list[Any]:
+    """The sizes of a tensor's axes: numbers where they are known, else int32 [] of the graph."""
+    dynamic = tf.shape(x)
+    return [size or dynamic[axis] for axis, size in enumerate(x.shape)]
+
+
 class Layer(keras.layers.Layer):
     """Base class of layers. Variables exist after construction and are float32 under every dtype policy.
 

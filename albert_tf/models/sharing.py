@@ -1,7 +1,9 @@
-"""Parameter sharing: the blocks that each layer uses, and the numbers of parameters."""
+"""A network's parameters: the blocks that layers share, names and shapes of variables, and their number."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
@@ -73,6 +75,134 @@ def with_num_layers(config: AlbertConfig, num_hidden_layers: int | None) -> Albe
     return config.replace(num_hidden_layers=num_hidden_layers)
 
 
+class Variable(NamedTuple):
+    """A variable of a model, whose names are those of google-research/albert, without the scope "bert/"."""
+
+    part: str  # the part of the network, such as "pooler/dense"
+    attribute: str  # its name in the part, such as "kernel"; "" for the table of embeddings
+    shape: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The whole name, as TensorFlow has it."""
+        return f"{self.part}/{self.attribute}" if self.attribute else self.part
+
+    @property
+    def size(self) -> int:
+        """The number of its values."""
+        return math.prod(self.shape)
+
+
+class Part(NamedTuple):
+    """A part of the network in the tables. Shapes are letters, see `_sizes`; of layers input > output."""
+
+    name: str
+    kind: str  # of _ATTRIBUTES
+    shape: str
+
+
+_ATTRIBUTES = {
+    "table": ("",),
+    "dense": ("kernel", "bias"),
+    "kernel": ("kernel",),
+    "norm": ("gamma", "beta"),
+    "output": ("output_weights", "output_bias"),
+    "bias": ("output_bias",),
+}
+
+
+def parse_parts(table: str) -> list[Part]:
+    """The parts in the lines of a table: name, kind and shape of each."""
+    return [Part(*line.split()) for line in table.strip().splitlines()]
+
+
+_EMBEDDINGS = parse_parts("""
+embeddings/word_embeddings       table V,E
+embeddings/token_type_embeddings table T,E
+embeddings/position_embeddings   table S,E
+embeddings/LayerNorm             norm  E
+""")
+_PROJECTION = parse_parts("encoder/embedding_hidden_mapping_in dense E>H")
+_POOLER = parse_parts("pooler/dense dense H>H")
+
+# Parts of a block, inside the scope of its group.
+_ATTENTION = parse_parts("""
+attention_1/self/query   dense H>H
+attention_1/self/key     dense H>H
+attention_1/self/value   dense H>H
+attention_1/output/dense dense H>H
+LayerNorm                norm  H
+""")
+_FEED_FORWARD = parse_parts("""
+ffn_1/intermediate/dense        dense H>I
+ffn_1/intermediate/output/dense dense I>H
+LayerNorm_1                     norm  H
+""")
+
+
+def encoder_variables(config: AlbertConfig) -> list[Variable]:
+    """All variables of an encoder without heads.
+
+    >>> variables = encoder_variables(AlbertConfig())
+    >>> variables[-2].name, variables[-2].shape
+    ('pooler/dense/kernel', (768, 768))
+    """
+    plan = sharing_plan(config)
+    parts = [part for part in _EMBEDDINGS if config.type_vocab_size or "T" not in part.shape]
+    parts += _PROJECTION if config.has_projection else []
+    for scope in dict.fromkeys(pair.attention for pair in plan):
+        parts += _with_scope(scope, _ATTENTION)
+    for scope in dict.fromkeys(pair.feed_forward for pair in plan):
+        parts += _with_scope(scope, _FEED_FORWARD)
+    parts += _POOLER if config.pooler != "none" else []
+    return part_variables(parts, config)
+
+
+def _with_scope(scope: BlockScope, parts: Iterable[Part]) -> list[Part]:
+    return [part._replace(name=f"{scope.scope()}/{part.name}") for part in parts]
+
+
+def part_variables(parts: Iterable[Part], config: AlbertConfig, num_labels: int = 1) -> list[Variable]:
+    """The variables of parts of a network.
+
+    Args:
+      parts: the parts, as `parse_parts` returns them.
+      config: architecture of the network.
+      num_labels: number of logits of a head, K.
+    """
+    sizes = _sizes(config, num_labels)
+    return [
+        Variable(part.name, attribute, _shape(attribute, part.shape, sizes))
+        for part in parts
+        for attribute in _ATTRIBUTES[part.kind]
+    ]
+
+
+def _sizes(config: AlbertConfig, num_labels: int) -> dict[str, int]:
+    """Sizes by the letters of the shapes."""
+    return {
+        "V": config.vocab_size,
+        "E": config.embedding_size,
+        "S": config.position_offset + config.max_position_embeddings,
+        "T": config.type_vocab_size,
+        "H": config.hidden_size,
+        "I": config.intermediate_size,
+        "K": num_labels,
+        "X": config.num_hidden_layers - 1,
+        "1": 1,
+        "2": 2,
+        "2H": 2 * config.hidden_size,
+    }
+
+
+def _shape(attribute: str, letters: str, sizes: dict[str, int]) -> tuple[int, ...]:
+    """The shape of a variable, given the letters of its part."""
+    before, after = (
+        tuple(sizes[letter] for letter in axes.split(",") if letter) for axes in letters.rpartition(">")[::2]
+    )
+    return {"kernel": before + after, "output_weights": after + before}.get(attribute, after)
+
+
 def parameter_count(config: AlbertConfig) -> dict[str, int]:
     """Counts the parameters of an encoder without heads.
 
@@ -88,26 +218,16 @@ def parameter_count(config: AlbertConfig) -> dict[str, int]:
       >>> albert_tf.parameter_count(albert_tf.PRESETS["albert_base_v2"])["total"]
       11683584
     """
-    width, embedding = config.hidden_size, config.embedding_size
-    attention, feed_forward = zip(*sharing_plan(config), strict=True)
-    attention_block, feed_forward_block = block_parameters(config)
-    positions = config.position_offset + config.max_position_embeddings
-    counts = {
-        "embeddings": (config.vocab_size + positions + config.type_vocab_size + 2) * embedding,
-        "encoder": len(set(attention)) * attention_block
-        + len(set(feed_forward)) * feed_forward_block
-        + (_dense_parameters(embedding, width) if config.has_projection else 0),
-        "pooler": 0 if config.pooler == "none" else _dense_parameters(width, width),
-    }
+    counts = {"embeddings": 0, "encoder": 0, "pooler": 0}
+    for variable in encoder_variables(config):
+        counts[variable.part.partition("/")[0]] += variable.size
     return {**counts, "total": sum(counts.values())}
 
 
-def block_parameters(config: AlbertConfig) -> tuple[int, int]:
+def block_parameters(config: AlbertConfig) -> list[int]:
     """Numbers of parameters of an attention block and of a feed-forward block."""
-    width, inner = config.hidden_size, config.intermediate_size
-    attention = 4 * _dense_parameters(width, width)
-    feed_forward = _dense_parameters(width, inner) + _dense_parameters(inner, width)
-    return attention + 2 * width, feed_forward + 2 * width  # 2 * width: the LayerNorm
+    blocks = _ATTENTION, _FEED_FORWARD
+    return [sum(variable.size for variable in part_variables(block, config)) for block in blocks]
 
 
 def head_parameters(config: AlbertConfig) -> int:

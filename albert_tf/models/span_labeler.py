@@ -12,7 +12,7 @@ from albert_tf.constants import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
 from albert_tf.errors import InputError, check_type
 from albert_tf.models.encoder import ModelInputs, Outputs, encoder_inputs
 from albert_tf.models.heads import IMPOSSIBLE, OutputLayer
-from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, Seed, dropout, kernel_initializer
+from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, Seed, dropout, kernel_initializer, sizes
 from albert_tf.models.task_models import TaskModel, check_positive
 
 
@@ -176,7 +176,7 @@ class AlbertSpanLabeler(TaskModel):
         if not self.answerability:
             sequence = outputs["sequence_output"]
             logits = self.span(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, 2]
-            shape = [-1, sequence.shape[1] or tf.shape(sequence)[1]]
+            shape = [-1, sizes(sequence)[1]]
             start_logits, end_logits = (tf.reshape(column, shape) for column in tf.unstack(logits, axis=1))
             return {"start_logits": start_logits, "end_logits": end_logits}
         if TYPE_IDS not in inputs:

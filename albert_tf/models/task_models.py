@@ -23,7 +23,7 @@ from albert_tf.errors import InputError, check_choice, check_range, check_type
 from albert_tf.models.early_exit import ExitClassifiers
 from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel, Outputs
 from albert_tf.models.heads import IMPOSSIBLE, MaskedLanguageModel, OutputLayer, mean_state
-from albert_tf.models.layers import Seed, draw_seed, dropout
+from albert_tf.models.layers import Seed, draw_seed, dropout, sizes
 
 
 class TaskModel(NetworkModel):
@@ -175,8 +175,7 @@ class AlbertTokenClassifier(TaskModel):
         """`logits` float32 [B, S, K]."""
         sequence = dropout(outputs["sequence_output"], self.config.classifier_dropout_prob, seed)
         logits = self.classifier(tf.reshape(sequence, [-1, self.config.hidden_size]))  # [B·S, K]
-        length = sequence.shape[1] or tf.shape(sequence)[1]
-        return {"logits": tf.reshape(logits, [-1, length, self.num_labels])}  # [B, S, K]
+        return {"logits": tf.reshape(logits, [-1, sizes(sequence)[1], self.num_labels])}  # [B, S, K]
 
 
 def check_pooler(config: AlbertConfig, choice: str, other: str) -> None:
@@ -367,4 +366,4 @@ class AlbertMultipleChoice(PooledModel):
             expected = f"[batch, {self.num_choices}, length]"
             raise InputError(f"{name} has shape {tensor.shape}: it must be {expected}")
         tensor = tf.ensure_shape(tensor, shape)  # for shapes that are known only when the graph runs
-        return tf.reshape(tensor, [-1, tensor.shape[2] or tf.shape(tensor)[2]])  # [B·C, S]
+        return tf.reshape(tensor, [-1, sizes(tensor)[2]])  # [B·C, S]

@@ -17,7 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.models.layers import kernel_initializer
 from albert_tf.text.lines import group_by_size
 
-WINDOW = 5  # tokens on each side that count as near; with 10 or 2 the loss falls later
+WINDOW = 5  # tokens on each side that count as near, all equally; with 10 or 2 the loss falls later
 SMOOTHING = 0.75  # exponent of the contexts' frequencies: without it rare contexts weigh too much
 MAX_COUNTED = 20_000_000  # tokens; more change little
 
@@ -31,38 +31,35 @@ class TokenCounts(NamedTuple):
     pairs: sparse.csr_matrix  # int32 [V, V], symmetric: how often two tokens are near each other
 
 
-def count_cooccurrences(
-    documents: Iterable[np.ndarray], vocab_size: int, window: int = WINDOW
-) -> TokenCounts:
-    """Counts tokens, and pairs of tokens near each other in the same document.
+def count_cooccurrences(documents: Iterable[np.ndarray], vocab_size: int) -> TokenCounts:
+    """Counts tokens, and pairs of tokens with a distance of at most WINDOW in the same document.
 
     Args:
       documents: token ids of each document, integer [T].
       vocab_size: size of the vocabulary, V.
-      window: number of tokens on each side that count as near, all with the same weight.
     """
     shape = (vocab_size, vocab_size)
     tokens, pairs = np.zeros([vocab_size], np.int64), sparse.csr_matrix(shape, dtype=np.int32)
     for block in group_by_size(documents, len, _BLOCK_SIZE):
         ids, numbers = np.concatenate(block), np.repeat(np.arange(len(block)), [len(ids) for ids in block])
         tokens += np.bincount(ids, minlength=vocab_size)
-        near = [numbers[k:] == numbers[:-k] for k in range(1, min(window + 1, len(ids)))]
+        near = [numbers[k:] == numbers[:-k] for k in range(1, min(WINDOW + 1, len(ids)))]
         before = np.concatenate([ids[:0], *(ids[:-k][same] for k, same in enumerate(near, 1))])
         after = np.concatenate([ids[:0], *(ids[k:][same] for k, same in enumerate(near, 1))])
         pairs += sparse.coo_matrix((np.ones(len(before), np.int32), (before, after)), shape).tocsr()
     return TokenCounts(tokens, (pairs + pairs.T).tocsr())
 
 
-def positive_pmi(pairs: sparse.csr_matrix, smoothing: float = SMOOTHING) -> sparse.csr_matrix:
+def positive_pmi(pairs: sparse.csr_matrix) -> sparse.csr_matrix:
     """Positive pointwise mutual information of tokens w and contexts c.
 
-    max(0, log(#(w, c) / (#(w) · P(c)))), where P(c) ∝ #(c)**smoothing. float32 [V, V] from counts [V, V].
+    max(0, log(#(w, c) / (#(w) · P(c)))), where P(c) ∝ #(c)**SMOOTHING. float32 [V, V] from counts [V, V].
 
     Source: Levy, Goldberg & Dagan 2015, Improving Distributional Similarity, §2.1 and §3.2.
     """
     total = np.asarray(pairs.sum(axis=1), np.float64).ravel()  # #(w), and #(c): the counts are symmetric
     log_total = np.log(np.maximum(total, 1))
-    log_context = smoothing * log_total - np.log(np.maximum(np.sum(total**smoothing), 1))
+    log_context = SMOOTHING * log_total - np.log(np.maximum(np.sum(total**SMOOTHING), 1))
     values = np.log(pairs.data)
     values -= np.repeat(log_total, np.diff(pairs.indptr))
     values -= log_context[pairs.indices]

@@ -127,10 +127,7 @@ class Corpus:
 
     def _with_recorded_split(self, recorded_recipe: Mapping[str, Any]) -> Corpus:
         """Returns the corpus with the held-out part that recipe.json names."""
-        old_eval, recorded = recorded_recipe.get("eval"), recorded_recipe.get("held_out")
-        is_older = "held_out" not in recorded_recipe  # than this entry
-        if is_older and old_eval is None and not held_out_shards(self.train):
-            recorded = {"of": BY_HASH, "begin": 0.0, "end": 0.01, "what": "1% of the documents"}
+        old_eval, recorded = recorded_recipe["eval"], recorded_recipe["held_out"]
         if recorded is not None:
             split = CorpusSplit(recorded["of"], recorded["begin"], recorded["end"])
             return dataclasses.replace(self, held_out=HeldOut(split, recorded["what"]))

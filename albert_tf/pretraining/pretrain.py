@@ -23,7 +23,7 @@ from albert_tf.pretraining.budget import ModelSize, choose_size, size_of_run
 from albert_tf.pretraining.cooccurrence import MAX_COUNTED, count_cooccurrences, weights_from_counts
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
-from albert_tf.pretraining.pretraining_settings import Pretraining, check_same_run, read_recipe
+from albert_tf.pretraining.pretraining_settings import Pretraining, check_same_run, read_recipe, text_record
 from albert_tf.recipes import PretrainingRecipe, Stage
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.run_directory import RunContents, RunDirectory
@@ -91,7 +91,7 @@ def pretrain(
                     origin, size.config, task, extend_positions=settings.extend_positions
                 )
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
-        corpus = corpus.with_held_out_split(settings.recipe.examples, run.recipe if run.has_recipe else None)
+        corpus = corpus.with_held_out_split(settings.recipe.examples, text_record(run))
         corpus_record = corpus.record()
         make_training = functools.partial(_make_training, settings, corpus, extend)
 

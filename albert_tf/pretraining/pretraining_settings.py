@@ -13,10 +13,13 @@ from albert_tf.io import PathLike
 from albert_tf.pretraining.budget import TimeBudget
 from albert_tf.recipes import PretrainingRecipe, parse_stages
 from albert_tf.runs.run_directory import RECIPE_FILE, RunDirectory, open_run
-from albert_tf.settings import field_defaults, flatten_record, unflatten_record
+from albert_tf.settings import unflatten_record
 from albert_tf.text.files import describe_difference
 from albert_tf.training.compute_settings import LoopSettings
 from albert_tf.training.run_settings import RunSettings
+
+# Entries of recipe.json about the text. Text is compared by the content of its files.
+TEXT_ENTRIES = ("train", "train_files", "eval", "eval_files", "held_out")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,13 +41,7 @@ class Pretraining(RunSettings):
       InputError: a setting is impossible; the message names it.
     """
 
-    CHANGEABLE: ClassVar[Collection[str]] = (
-        *RunSettings.CHANGEABLE,
-        "eval",
-        "train_files",
-        "eval_files",
-        "held_out",
-    )
+    CHANGEABLE: ClassVar[Collection[str]] = (*RunSettings.CHANGEABLE, *TEXT_ENTRIES)
 
     config: AlbertConfig
     recipe: PretrainingRecipe
@@ -83,12 +80,9 @@ def check_same_run(run: RunDirectory, requested: Mapping[str, Any], recipe: Pret
       recipe: the same hyper-parameters.
     """
     record, stored = run.recipe, read_recipe(run)
-    # Text is compared by the content of its files. Older runs recorded only paths.
-    changeable = ["train"] if record.get("train_files") else []
-    legacy_defaults = {**field_defaults(Pretraining), **flatten_record(stored)}
-    Pretraining.check_same(run, requested, legacy_defaults, changeable)
+    Pretraining.check_same(run, requested)
     for text, other in (("train", "`output`"), ("eval", "text by `eval`")):
-        before, now = record.get(f"{text}_files") or [], requested[f"{text}_files"] or []
+        before, now = record[f"{text}_files"] or [], requested[f"{text}_files"] or []
         # Another --eval path is allowed. The same path with changed content is an error.
         is_compared = before and (text == "train" or record["eval"] == requested["eval"])
         if is_compared and (difference := describe_difference(before, now)):
@@ -105,6 +99,22 @@ def check_same_run(run: RunDirectory, requested: Mapping[str, Any], recipe: Pret
             f"{recipe.steps} they would end after {recipe.stage_ends}. Resume with `steps` {stored.steps}, "
             "or go on by `init_from` in another `output`"
         )
+
+
+def text_record(run: RunDirectory) -> Mapping[str, Any] | None:
+    """Returns the entries of recipe.json about the text of a run; None if the run is new.
+
+    Raises:
+      InputError: one of the entries is missing.
+    """
+    if not run.has_recipe:
+        return None
+    if missing := [name for name in TEXT_ENTRIES if name not in run.recipe]:
+        raise InputError(
+            f"{run.file(RECIPE_FILE)} lacks {', '.join(missing)}: it is damaged, or not of pre-training: "
+            "name another `output`"
+        )
+    return {name: run.recipe[name] for name in TEXT_ENTRIES}
 
 
 def read_recipe(path: PathLike) -> PretrainingRecipe:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import sentencepiece
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, check_choice, make_check
-from albert_tf.io import json_object
 from albert_tf.models.encoder import AlbertEncoder, NetworkModel
-from albert_tf.models.sharing import BlockScope, sharing_plan
+from albert_tf.models.sharing import Variable, encoder_variables, parse_parts, part_variables
 from albert_tf.models.span_labeler import AlbertSpanLabeler
 from albert_tf.models.task_models import (
     AlbertClassifier,
@@ -26,13 +23,8 @@ from albert_tf.models.task_models import (
     AlbertTokenClassifier,
     pooled_head_names,
 )
-from albert_tf.text.tokenizer_config import (
-    BYTE_LEVEL_BPE,
-    WORDPIECE,
-    read_tokenizer_kind,
-    read_vocabulary,
-    split_vocabulary_lines,
-)
+from albert_tf.text.tokenizer import TOKENIZER_CLASSES
+from albert_tf.text.tokenizer_config import read_tokenizer_kind
 
 
 def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: bool = False) -> None:
@@ -43,28 +35,14 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: 
       vocab_size: number of the network's embeddings, V. The vocabulary may have fewer pieces.
       exactly: True if the vocabulary must have V pieces, as in published checkpoints.
     """
-    check_piece_count(os.fspath(path), _piece_count(Path(path)), vocab_size, exactly=exactly)
+    vocabulary = TOKENIZER_CLASSES[read_tokenizer_kind(path)].vocabulary_class.from_file(path)
+    check_piece_count(os.fspath(path), len(vocabulary), vocab_size, exactly=exactly)
 
 
 def check_piece_count(name: str, pieces: int, vocab_size: int, *, exactly: bool = False) -> None:
     """Raises InputError if a vocabulary has more pieces than V, or with `exactly` fewer."""
     if pieces > vocab_size or (exactly and pieces < vocab_size):
         raise InputError(f"{name} has {pieces} pieces, the config says vocab_size={vocab_size}")
-
-
-def _piece_count(path: Path) -> int:
-    kind = read_tokenizer_kind(path)
-    content, *_ = read_vocabulary(path, kind).values()
-    if kind == WORDPIECE:
-        return len(split_vocabulary_lines(content, str(path)))
-    if kind == BYTE_LEVEL_BPE:
-        return len(json_object(content, path))
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.load_from_serialized_proto(content)
-        return processor.get_piece_size()
-    except (RuntimeError, OSError):
-        raise InputError(f"{path} is not a SentencePiece model, or damaged") from None
 
 
 class ModelKind(NamedTuple):
@@ -166,77 +144,19 @@ def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-class Variable(NamedTuple):
-    """A variable of a model, whose names are those of google-research/albert, without the scope "bert/"."""
-
-    part: str  # the part of the network, such as "pooler/dense"
-    attribute: str  # its name in the part, such as "kernel"; "" for the table of embeddings
-    shape: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """The whole name, as TensorFlow has it."""
-        return f"{self.part}/{self.attribute}" if self.attribute else self.part
-
-
-class _Part(NamedTuple):
-    """A part of the network in the tables. Shapes are letters, see `_sizes`; of layers input > output."""
-
-    name: str
-    kind: str  # of _ATTRIBUTES
-    shape: str
-
-
-_ATTRIBUTES = {
-    "table": ("",),
-    "dense": ("kernel", "bias"),
-    "kernel": ("kernel",),
-    "norm": ("gamma", "beta"),
-    "output": ("output_weights", "output_bias"),
-    "bias": ("output_bias",),
-}
-
-
-def _parts(table: str) -> list[_Part]:
-    return [_Part(*line.split()) for line in table.strip().splitlines()]
-
-
-_EMBEDDINGS = _parts("""
-embeddings/word_embeddings       table V,E
-embeddings/token_type_embeddings table T,E
-embeddings/position_embeddings   table S,E
-embeddings/LayerNorm             norm  E
-""")
-_PROJECTION = _parts("encoder/embedding_hidden_mapping_in dense E>H")
-_POOLER = _parts("pooler/dense dense H>H")
-
-# Parts of a block, inside the scope of its group.
-_ATTENTION = _parts("""
-attention_1/self/query   dense H>H
-attention_1/self/key     dense H>H
-attention_1/self/value   dense H>H
-attention_1/output/dense dense H>H
-LayerNorm                norm  H
-""")
-_FEED_FORWARD = _parts("""
-ffn_1/intermediate/dense        dense H>I
-ffn_1/intermediate/output/dense dense I>H
-LayerNorm_1                     norm  H
-""")
-
 _HEADS = {
-    "mlm": _parts("""
+    "mlm": parse_parts("""
 cls/predictions/transform/dense     dense H>E
 cls/predictions/transform/LayerNorm norm  E
 cls/predictions                     bias  V
 """),
-    "sentence": _parts("cls/seq_relationship output H>2"),
-    "classifier": _parts("classifier output H>K"),
-    "exits": _parts("exits output H>X,K"),  # all layers except the last
-    "token_classifier": _parts("classifier output H>K"),
-    "span": _parts("cls/squad output H>2"),
+    "sentence": parse_parts("cls/seq_relationship output H>2"),
+    "classifier": parse_parts("classifier output H>K"),
+    "exits": parse_parts("exits output H>X,K"),  # all layers except the last
+    "token_classifier": parse_parts("classifier output H>K"),
+    "span": parse_parts("cls/squad output H>2"),
     # run_squad_v2's.
-    "answerable_span": _parts("""
+    "answerable_span": parse_parts("""
 start_logits/dense   dense  H>1
 end_logits/dense_0   dense  2H>H
 end_logits/LayerNorm norm   H
@@ -254,19 +174,11 @@ def model_variables(config: AlbertConfig, task: Mapping[str, Any]) -> list[Varia
       config: architecture of the network.
       task: entries of task.json, as `task_of` returns them.
 
-    >>> variables = model_variables(AlbertConfig(), {"model": "encoder"})
+    >>> variables = model_variables(AlbertConfig(), {"model": "token_classifier", "num_labels": 5})
     >>> variables[-2].name, variables[-2].shape
-    ('pooler/dense/kernel', (768, 768))
+    ('classifier/output_weights', (5, 768))
     """
-    plan = sharing_plan(config)
-    parts = [part for part in _EMBEDDINGS if config.type_vocab_size or "T" not in part.shape]
-    parts += _PROJECTION if config.has_projection else []
-    for scope in dict.fromkeys(pair.attention for pair in plan):
-        parts += _with_scope(scope, _ATTENTION)
-    for scope in dict.fromkeys(pair.feed_forward for pair in plan):
-        parts += _with_scope(scope, _FEED_FORWARD)
-    parts += _POOLER if config.pooler != "none" else []
-    return [*_variables(parts, _sizes(config, task)), *head_variables(task, config)]
+    return [*encoder_variables(config), *head_variables(task, config)]
 
 
 def variable_shapes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -277,41 +189,5 @@ def variable_shapes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, 
 def head_variables(task: Mapping[str, Any], config: AlbertConfig | None = None) -> list[Variable]:
     """The variables of a model's head. Without a config, the shapes are those of ALBERT-base."""
     parts = [part for head in MODELS[task["model"]].heads(task) for part in _HEADS[head]]
-    return _variables(parts, _sizes(config or AlbertConfig(), task))
-
-
-def _with_scope(scope: BlockScope, parts: Iterable[_Part]) -> list[_Part]:
-    return [part._replace(name=f"{scope.scope()}/{part.name}") for part in parts]
-
-
-def _sizes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, int]:
-    """Sizes by the letters of the shapes."""
-    return {
-        "V": config.vocab_size,
-        "E": config.embedding_size,
-        "S": config.position_offset + config.max_position_embeddings,
-        "T": config.type_vocab_size,
-        "H": config.hidden_size,
-        "I": config.intermediate_size,
-        "K": task.get("num_labels", 1),  # multiple choice has one logit per row
-        "X": config.num_hidden_layers - 1,
-        "1": 1,
-        "2": 2,
-        "2H": 2 * config.hidden_size,
-    }
-
-
-def _variables(parts: Iterable[_Part], sizes: Mapping[str, int]) -> list[Variable]:
-    return [
-        Variable(part.name, attribute, _shape(attribute, part.shape, sizes))
-        for part in parts
-        for attribute in _ATTRIBUTES[part.kind]
-    ]
-
-
-def _shape(attribute: str, letters: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of a variable, given the letters of its part."""
-    before, after = (
-        tuple(sizes[letter] for letter in axes.split(",") if letter) for axes in letters.rpartition(">")[::2]
-    )
-    return {"kernel": before + after, "output_weights": after + before}.get(attribute, after)
+    num_labels = task.get("num_labels", 1)  # multiple choice has one logit per row
+    return part_variables(parts, config or AlbertConfig(), num_labels)

@@ -38,7 +38,7 @@ class DamagedCheckpoint(InputError):
 
 
 class OtherPipeline(InputError):
-    """The iterator in a checkpoint is of another input pipeline, for example of an older version."""
+    """The iterator in a checkpoint is of another input pipeline, for example from before an upgrade."""
 
 
 @contextlib.contextmanager

@@ -43,19 +43,16 @@ class BestAnswers(NamedTuple):
     probability: tf.Tensor  # softmax over these answers, float64 [A]
 
 
-def has_most_context(
-    in_context: tf.Tensor, first_tokens: tf.Tensor, question_numbers: tf.Tensor
-) -> tf.Tensor:
-    """True for tokens that have more context in this window than in any other.
+def has_most_context(in_context: tf.Tensor, first_tokens: tf.Tensor) -> tf.Tensor:
+    """True for tokens that have more context in this window than in any other of a document.
 
     An answer may start only there. The context of a token in a window is the number of tokens on its left or
     right, the smaller one, plus a hundredth of the window's length. If windows are equal, the first one
     counts.
 
     Args:
-      in_context: bool [W, S], from `context_tokens`.
+      in_context: True for tokens of the document, bool [W, S].
       first_tokens: number of tokens of the document before each window, integer [W].
-      question_numbers: number of the question of each window, from 0, integer [W].
     Returns:
       bool [W, S].
     Source: `_check_is_max_context` of google-research/albert's squad_utils.py.
@@ -68,13 +65,9 @@ def has_most_context(
     windows = tf.shape(in_context, out_type=tf.int64)[0]
     contexts = 100 * tf.minimum(before, lengths - 1 - before) + lengths  # [W, S]
     contexts = (contexts + 1) * windows - tf.range(windows)[:, tf.newaxis]
-    # Number the tokens of all documents consecutively. Without windows the maximum is the lowest int.
-    number = tf.maximum(tf.reduce_max(question_numbers, axis=0), -1) + 1
-    document_lengths = tf.math.unsorted_segment_max((first_tokens + lengths)[:, 0], question_numbers, number)
-    begins = tf.gather(tf.cumsum(document_lengths, exclusive=True), question_numbers)[:, tf.newaxis]  # [W, 1]
-    tokens = tf.where(in_context, begins + first_tokens + before, -1)  # [W, S]; -1 is ignored below
+    tokens = tf.where(in_context, first_tokens + before, -1)  # [W, S]; -1 is ignored below
     # One more than the number of tokens, so that the gather below never reads an empty tensor.
-    best = tf.math.unsorted_segment_max(contexts, tokens, tf.reduce_sum(document_lengths) + 1)
+    best = tf.math.unsorted_segment_max(contexts, tokens, tf.reduce_max(first_tokens + lengths) + 1)
     return in_context & (contexts == tf.gather(best, tf.maximum(tokens, 0)))
 
 
@@ -117,7 +110,7 @@ def possible_candidates(
 
     Args:
       candidates: candidates in all windows.
-      in_context: bool [W, S], from `context_tokens`.
+      in_context: True for tokens of the context, bool [W, S].
       is_best: bool [W, S], from `has_most_context`.
       max_answer_length: longest answer, in tokens.
     Returns:

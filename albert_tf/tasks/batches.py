@@ -17,8 +17,6 @@ from albert_tf.tasks.examples import TokenizedExamples, check_length
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import InputFormat
 
-SHORTEST_BUCKET = 8
-
 
 def bucket_lengths(seq_length: int) -> tuple[int, ...]:
     """Upper bounds of the buckets of lengths: powers of two, the middles between them, and `seq_length`.
@@ -26,10 +24,8 @@ def bucket_lengths(seq_length: int) -> tuple[int, ...]:
     >>> bucket_lengths(100)
     (8, 16, 24, 32, 48, 64, 96, 100)
     """
-    lengths = [SHORTEST_BUCKET]
-    while lengths[-1] < seq_length:
-        power = 2 ** (lengths[-1].bit_length() - 1)
-        lengths.append(lengths[-1] + max(SHORTEST_BUCKET, power // 2))
+    powers = [2**n for n in range(3, seq_length.bit_length())]
+    lengths = sorted([*powers, *(3 * power for power in powers)])
     return (*(length for length in lengths if length < seq_length), seq_length)
 
 

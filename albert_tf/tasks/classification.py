@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +38,7 @@ from albert_tf.tasks.long_texts import (
 )
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, f1
-from albert_tf.tasks.serving import DEFAULT, PAIR, ServingModel, Signature, text_signatures, without_padding
+from albert_tf.tasks.serving import DEFAULT, PAIR, TEXT_REQUESTS, ServingModel, without_padding
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.text_tokenizer import check_text
@@ -72,27 +71,22 @@ def text_rows(
 ) -> TokenizedExamples:
     """Tokenises texts, or pairs of texts: either all records have a second text, or none has.
 
-    Tokens are not trimmed to `seq_length` yet, but `TextTokenizer.shorten_text` has cut very long texts; the
-    number of tokens that it dropped is estimated. With `long="head_tail"` the tokens between head and tail
-    are dropped.
+    Tokens are not trimmed to `seq_length` yet, but `TextTokenizer.shorten_text` has cut very long texts; what
+    it cut off is not counted. With `long="head_tail"` the tokens between head and tail are dropped.
     """
 
-    def tokenize(text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        short = tokenizer.shorten_text(text, seq_length, long)
-        return tokenizer(short), tf.strings.length(text) / tf.maximum(tf.strings.length(short), 1)
+    def tokenize(text: tf.Tensor) -> tf.RaggedTensor:
+        return tokenizer.tokenize_shortened(text, seq_length, long)
 
     columns = [[record.text for record in records]]
     if records[0].text_pair is not None:
         columns.append([record.text_pair or "" for record in records])
-    segments, ratios = map(list, zip(*(tokenize_texts(tokenize, texts) for texts in columns), strict=True))
-    with tf.device("CPU:0"):
-        lengths = [segment.row_lengths().numpy() for segment in segments]
-        dropped = sum(
-            (n * (ratio.numpy() - 1)).astype(np.int64) for n, ratio in zip(lengths, ratios, strict=True)
-        )
-        if long == HEAD_TAIL:
-            budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
-            dropped += np.maximum(lengths[0] - budget, 0)
+    segments = [tokenize_texts(tokenize, texts) for texts in columns]
+    dropped: np.ndarray | int = 0
+    if long == HEAD_TAIL:
+        budget = seq_length - tokenizer.vocabulary.input_format.num_special_tokens(1)
+        with tf.device("CPU:0"):
+            dropped = np.maximum(segments[0].row_lengths().numpy() - budget, 0)
             segments = [head_and_tail(segments[0], budget)]
     tokens, starts = concat_rows(segments)
     lengths = [row_lengths(segment) for segment in segments]
@@ -127,13 +121,10 @@ class TextTask(FinetuningTask):
         """
         self.check_records(records)
         features = {LABELS: self.targets(records)} if is_labelled else {}
-        rows, record_map = (
-            text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long),
-            None,
-        )
+        rows = text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long)
         if self.long_texts.long == WINDOWS:
-            rows, record_map = split_into_windows(rows, self.seq_length, self.long_texts)
-        return Examples(records, rows, record_map)
+            return Examples(records, *split_into_windows(rows, self.seq_length, self.long_texts))
+        return Examples(records, rows)
 
     def check_records(self, records: TextRecords) -> None:
         """Raises InputError unless all are single texts, or all are pairs, as the model was trained."""
@@ -196,14 +187,15 @@ class TextTask(FinetuningTask):
             logits, layers = served.logits(without_padding(inputs), patience)
         return {**self.serving_outputs(self.scores(logits), served.label_names()), **layers}
 
-    def signatures(self, served: ServingModel) -> dict[str, Signature]:
+    def requests(self) -> Mapping[str, Mapping[str, Any]]:
         """`serving_default` for single texts and `pair` for pairs, or only the one that the model learned.
 
-        hub_export repeats the first one as `serving_default`. A model with early exits also has
-        `early_exit`: the first signature with `patience`, int32 [B], whose outputs include `layers`.
+        hub_export repeats the first one as `serving_default`.
         """
-        self.check_model(served)
-        return text_signatures(functools.partial(self.answer, served), self.takes_pairs, served.has_exits)
+        if self.takes_pairs is None:
+            return TEXT_REQUESTS
+        name = PAIR if self.takes_pairs else DEFAULT
+        return {name: TEXT_REQUESTS[name]}
 
     def check_model(self, served: ServingModel) -> None:
         """Raises InputError if task.json has not as many labels as the model."""

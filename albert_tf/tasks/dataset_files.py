@@ -9,7 +9,6 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 
 from albert_tf.errors import InputError, is_missing, shorten
 from albert_tf.io import PathLike, dump_json, json_text
@@ -139,35 +138,25 @@ def read_squad(file: str | os.PathLike, has_impossible: bool, needs_answers: boo
       file: path of the file.
       has_impossible: True if questions may have no answer, as in version 2.0.
       needs_answers: True to refuse a question without an annotated answer, unless it is impossible; False to
-        ignore wrong answers, with a warning.
+        ignore the answers.
     Raises:
       InputError: the file is of the other version, or a needed answer is not at the stated place.
     """
     file = os.fspath(file)
     records: dict[str, QuestionRecord] = {}
-    ignored: list[InputError] = []
     has_flags = False
     for where, context, question in _iterate_questions(file):
         name = question["id"]
         if name in records:
             raise InputError(f"{file}: two questions have the id {name!r}")
         has_flags |= "is_impossible" in question
-        is_impossible, answers = False, tuple[Answer, ...]()
-        try:
-            is_impossible, answers = _parse_answers(question, context, where, needs_answers)
-        except InputError as error:
-            if needs_answers:
-                raise
-            ignored.append(error)
+        answers, is_impossible = _parse_answers(question, context, where) if needs_answers else ((), False)
         text = json_field(question, "question", str, where)
         records[name] = QuestionRecord(where, name, text, context, answers, is_impossible)
     if not records:
         raise InputError(f"{file} holds no questions")
-    if ignored:
-        count = f"{len(ignored)} of {len(records)} questions have wrong answers"
-        logging.warning("%s; %s, which are not needed and passed over", ignored[0], count)
     impossible = next((record for record in records.values() if record.is_impossible), None)
-    if impossible and not has_impossible and needs_answers:
+    if impossible and not has_impossible:
         raise InputError(f"{impossible.where} is impossible: train with `task` squad-v2.0")
     if has_impossible and needs_answers and not has_flags:
         raise InputError(f"{file}: no question has `is_impossible`: train with `task` squad-v1.1")
@@ -184,17 +173,15 @@ def _iterate_questions(file: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
                 yield f"{file}: question {json_field(question, 'id', str, where)}", context, question
 
 
-def _parse_answers(
-    question: dict[str, Any], context: str, where: str, needs_answers: bool
-) -> tuple[bool, tuple[Answer, ...]]:
-    """True if the question is impossible, and its annotated answers; an impossible one has none."""
+def _parse_answers(question: dict[str, Any], context: str, where: str) -> tuple[tuple[Answer, ...], bool]:
+    """The annotated answers, and True if the question is impossible, which then has none."""
     is_impossible = "is_impossible" in question and json_field(question, "is_impossible", bool, where)
     answers = [] if "answers" not in question else json_field(question, "answers", list, where)
-    if needs_answers and not answers and not is_impossible:
-        raise InputError(f"{where} has no answers")
     if is_impossible:
-        return True, ()
-    return False, tuple(_parse_answer(answer, context, where) for answer in answers)
+        return (), True
+    if not answers:
+        raise InputError(f"{where} has no answers")
+    return tuple(_parse_answer(answer, context, where) for answer in answers), False
 
 
 def _parse_answer(value: Any, context: str, where: str) -> Answer:

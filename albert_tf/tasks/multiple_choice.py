@@ -25,7 +25,7 @@ from albert_tf.tasks.metrics import accuracy
 from albert_tf.tasks.serving import ServingModel
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import label_report
-from albert_tf.text.offsets import rows_of
+from albert_tf.text.offsets import row_edges, rows_of
 from albert_tf.text.text_tokenizer import TAIL, InputFormat, check_text
 from albert_tf.text.tokenizer import TextTokenizer
 
@@ -47,7 +47,7 @@ def question_with_option(question: tf.Tensor, option: tf.Tensor) -> tf.Tensor:
     """
     parts = tf.strings.split(tf.strings.regex_replace(question, f"{BLANK}+", BLANK), BLANK)  # [B, (parts)]
     rows = rows_of(parts.row_splits)  # [parts]
-    is_first = tf.range(tf.size(rows, tf.int64), dtype=tf.int64) == tf.gather(parts.row_splits, rows)
+    is_first, _ = row_edges(rows)
     filled = tf.where(is_first, parts.flat_values, tf.gather(option, rows) + parts.flat_values)
     texts = tf.strings.unsorted_segment_join(filled, rows, tf.size(question))
     return tf.where(parts.row_lengths() > 1, texts, question + " " + option)

@@ -77,7 +77,7 @@ class QuestionWindows(NamedTuple):
         first_tokens = self.windows.starts[of_question]
         places = tf.range(seq_length) - self.columns[of_question]  # [W, S], in the window
         in_context = (places >= 0) & (places < self.windows.lengths[of_question][:, tf.newaxis])
-        is_best = has_most_context(in_context, first_tokens, tf.zeros_like(first_tokens))
+        is_best = has_most_context(in_context, first_tokens)
         is_possible = possible_candidates(candidates, in_context, is_best, self.settings.max_answer_length)
         context = self.context_of[number]
         bounds = (of[context] for of in (self.contexts.starts, self.contexts.ends))

@@ -30,6 +30,7 @@ EARLY_EXIT, PATIENCE, LAYERS = "early_exit", "patience", "layers"
 EXAMPLE_PATIENCE = {PATIENCE: [2]}  # a number for each text, as servers join requests
 TEXT_EXAMPLE = {"text": ["Warm words before the first visitor."]}
 PAIR_EXAMPLE = {"text": ["Is the water warm?"], "text_pair": ["It will be soon."]}
+TEXT_REQUESTS = {DEFAULT: TEXT_EXAMPLE, PAIR: PAIR_EXAMPLE}
 
 # Default number of answers: tokens for a mask, or spans for a question.
 TOP_K = 5
@@ -79,7 +80,7 @@ class ServingModel(NamedTuple):
     @property
     def encoder(self) -> AlbertEncoder:
         """The model's encoder."""
-        return self.model if isinstance(self.model, AlbertEncoder) else self.model.encoder
+        return self.model.encoder
 
     @property
     def input_format(self) -> InputFormat:
@@ -142,21 +143,16 @@ class ServingModel(NamedTuple):
         return [str(name) for name in names]
 
 
-def text_signatures(
-    answer: Callable[..., Tensors], takes_pairs: bool | None = None, has_exits: bool = False
+def create_signatures(
+    answer: Callable[..., Tensors], requests: Mapping[str, Mapping[str, Any]], has_exits: bool = False
 ) -> dict[str, Signature]:
-    """`serving_default` of `text`, and `pair` of `text` and `text_pair`, string [B] each.
+    """Creates signatures of one function, each from an example of its requests.
 
-    Args:
-      answer: a function from these texts (and `patience`) to outputs.
-      takes_pairs: True for `pair` alone, False for `serving_default` alone.
-      has_exits: True to add `early_exit`: the first of these with `patience`, int32 [B].
+    With `has_exits` it adds `early_exit`: the first of them with the further input `patience`, int32 [B].
     """
-    requests: dict[str, Mapping[str, Any]] = {DEFAULT: TEXT_EXAMPLE, PAIR: PAIR_EXAMPLE}
-    if takes_pairs is not None:
-        del requests[DEFAULT if takes_pairs else PAIR]
     if has_exits:
-        requests[EARLY_EXIT] = {**next(iter(requests.values())), **EXAMPLE_PATIENCE}
+        first = next(iter(requests.values()))
+        requests = {**requests, EARLY_EXIT: {**first, **EXAMPLE_PATIENCE}}
     return {name: create_signature(answer, example) for name, example in requests.items()}
 
 
@@ -167,7 +163,7 @@ def encoder_signatures(served: ServingModel) -> dict[str, Signature]:
         outputs = served.encode(served.model_inputs(*texts.values()))
         return {"pooled_output": tf.cast(outputs["pooled_output"], tf.float32)}
 
-    return text_signatures(pooled_output)
+    return create_signatures(pooled_output, TEXT_REQUESTS)
 
 
 def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:

@@ -86,10 +86,9 @@ def _import_pyarrow(file: str) -> Any:
 
 def _python_values(file: str, name: str, column: Any) -> list[Any]:
     """Converts a column to Python; an InputError with the row of a cell that Python cannot hold."""
-    try:
+    # Fails for a text that is not UTF-8, or a date after the year 9999.
+    with contextlib.suppress(ValueError, OverflowError):
         return column.to_pylist()
-    except (ValueError, OverflowError):  # a text that is not UTF-8, or a date after the year 9999
-        pass
     for row, cell in enumerate(column, start=1):
         try:
             cell.as_py()

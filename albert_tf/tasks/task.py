@@ -24,7 +24,7 @@ from albert_tf.report import Report
 from albert_tf.tasks.examples import TokenizedExamples, utf8
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.losses import LossSpec
-from albert_tf.tasks.serving import EARLY_EXIT, EXAMPLE_PATIENCE, ServingModel, Signature, create_signature
+from albert_tf.tasks.serving import ServingModel, Signature, create_signatures
 from albert_tf.text.text_tokenizer import check_text
 from albert_tf.text.tokenizer import TextTokenizer
 
@@ -90,16 +90,19 @@ class Task(abc.ABC):
     # From a serving model and tensors by the names of the inputs to outputs: `answer(served, text=…)`.
     answer: Callable[..., Tensors]
 
+    def requests(self) -> Mapping[str, Mapping[str, Any]]:
+        """An example of a request for each signature, that of the default one first."""
+        return {self.signature: self.example}
+
     def signatures(self, served: ServingModel) -> dict[str, Signature]:
         """The functions that a server offers, by name, the default one first: `answer` with its inputs.
 
-        A model with early exits also has `early_exit`, with the further input `patience`, int32 [B].
+        A model with early exits also has `early_exit`, with the further input `patience`, int32 [B], and the
+        further output `layers`.
         """
         self.check_model(served)
-        answer, requests = functools.partial(self.answer, served), {self.signature: self.example}
-        if self.has_exits and served.has_exits:
-            requests[EARLY_EXIT] = {**self.example, **EXAMPLE_PATIENCE}
-        return {name: create_signature(answer, example) for name, example in requests.items()}
+        has_exits = self.has_exits and served.has_exits
+        return create_signatures(functools.partial(self.answer, served), self.requests(), has_exits)
 
     def check_model(self, served: ServingModel) -> None:  # noqa: B027  few kinds refuse any
         """Raises InputError for a model that does not fit the task. Called before anything is computed."""

@@ -132,24 +132,17 @@ def check_utf8(stream: IO[bytes], file: str, is_over: threading.Event | None = N
     When another thread sets `is_over`, the reading stops with CancelledError.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
-    line, before = 1, b""
+    newlines = io.IncrementalNewlineDecoder(None, translate=True)  # makes LF of CR and of CR LF
+    line = 1
     for part in itertools.chain(iter(lambda: stream.read(_CHUNK_BYTES), b""), [b""]):
         if is_over is not None and is_over.is_set():
             raise CancelledError
         try:
-            decoder.decode(part, final=not part)
+            text = decoder.decode(part, final=not part)
         except UnicodeDecodeError as error:
-            # `error.object` may begin with bytes of the part before, which hold no line end.
-            line += _count_line_ends(before, error.object[: error.start])
+            line += newlines.decode(error.object[: error.start].decode(), final=True).count("\n")
             raise InputError(f"{file}:{line}: not UTF-8: `iconv -f ENCODING -t UTF-8` converts it") from None
-        line += _count_line_ends(before, part)
-        before = part[-1:]
-
-
-def _count_line_ends(before: bytes, part: bytes) -> int:
-    """The number of line ends, LF, CR or CR LF, in a part of a file; `before` is the byte before it."""
-    pairs = part.count(b"\r\n") + (before == b"\r" and part.startswith(b"\n"))
-    return part.count(b"\n") + part.count(b"\r") - pairs
+        line += newlines.decode(text, final=not part).count("\n")
 
 
 def decode_text(content: bytes, file: str) -> str:
@@ -160,9 +153,10 @@ def decode_text(content: bytes, file: str) -> str:
 
 _BLOCK, _NUM_BLOCKS = 1 << 16, 16
 
-# The schema of `file_identities`; older versions wrote no digests.
-_ENTRIES = {"name": make_check("str"), "bytes": check_count}
-check_identities = make_list_check(make_object_check(_ENTRIES, {"sha256": make_check("str")}))
+# The schema of `file_identities`.
+check_identities = make_list_check(
+    make_object_check({"name": make_check("str"), "bytes": check_count, "sha256": make_check("str")})
+)
 
 
 def file_identities(files: Iterable[str]) -> list[dict[str, Any]]:
@@ -193,6 +187,6 @@ def describe_difference(before: Sequence[Mapping[str, Any]], now: Sequence[Mappi
     for old, new in itertools.zip_longest(before, now):
         if old is None or new is None:
             return f"{(old or new)['name']} is {'missing' if new is None else 'new'}"
-        if any(new[key] != old[key] for key in old):  # older versions wrote no digests
+        if old != new:
             return f"{new['name']} has changed: it was {old['name']} of {old['bytes']:,} bytes"
     return None

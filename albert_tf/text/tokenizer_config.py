@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.errors import InputError, MissingFileError, check_choice, check_names, check_type
-from albert_tf.io import PathLike, path_exists, read_local_bytes, read_local_json, write_local_json
+from albert_tf.io import PathLike, path_exists, read_local_bytes, read_local_json
 
 # In run directories and exported modules.
 TOKENIZER_FILE = "tokenizer.json"
@@ -67,12 +67,6 @@ def check_tokenizer_settings(values: Mapping[str, Any], where: str = "") -> dict
     for name, value in values.items():
         check_type(f"{where}{name}", "bool", value)
     return {**defaults, **values, **(NO_NORMALIZATION if kind == BYTE_LEVEL_BPE else {})}
-
-
-def write_tokenizer_settings(vocabulary: PathLike, values: Mapping[str, bool]) -> None:
-    """Writes the settings file beside a SentencePiece model atomically; an existing file is replaced."""
-    settings = {TOKENIZER_KIND: SENTENCEPIECE, **check_tokenizer_settings(values)}
-    write_local_json(tokenizer_settings_path(vocabulary), settings)
 
 
 def resolve_settings(

@@ -111,8 +111,3 @@ class LoopSettings:
         borders = (self.profile_steps.start, self.profile_steps.stop)
         distances += [border - step for border in borders if border > step]
         return min(*distances, last - step, STEPS_PER_CALL)
-
-
-def is_due(every: int, step: int, last: int) -> bool:
-    """True if an event is due after `step`: at multiples of `every` (0: none) and at the `last` step."""
-    return step == last or (every > 0 and step % every == 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -188,6 +188,12 @@ def can_save_iterator(strategy: tf.distribute.Strategy, data_service: str | None
     return get_hosts(strategy).num_hosts == 1 and not is_tpu and data_service is None
 
 
+def run_on_replicas(strategy: tf.distribute.Strategy, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Runs a function on all replicas, and returns the result of the first one. All results are the same."""
+    results = strategy.run(function, arguments)
+    return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], results)
+
+
 def make_all_gather(strategy: tf.distribute.Strategy) -> Callable[[float], list[float]]:
     """Creates a function that collects a number from all hosts: a list with one entry for each replica.
 
@@ -201,6 +207,6 @@ def make_all_gather(strategy: tf.distribute.Strategy) -> Callable[[float], list[
 
     @tf.function(autograph=False)
     def all_gather(value: tf.Tensor) -> tf.Tensor:
-        return strategy.experimental_local_results(strategy.run(gather_replicas, (value,)))[0]  # [replicas]
+        return run_on_replicas(strategy, gather_replicas, value)  # [replicas]
 
     return lambda number: all_gather(tf.constant(number, tf.float32)).numpy().tolist()

@@ -17,7 +17,6 @@ from albert_tf.errors import WorkFailed
 from albert_tf.runs.checkpoints import delete_checkpoint, write_checkpoint
 from albert_tf.runs.run_directory import RunDirectory, evaluated_steps
 from albert_tf.signals import PreemptionNotice
-from albert_tf.training.compute_settings import is_due
 from albert_tf.training.distribution import get_hosts, make_all_gather
 from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
 from albert_tf.training.stages import Training, TrainingStage, TrainingState
@@ -96,7 +95,8 @@ class _Loop:
         return self.is_evaluating or bool(self.train_step.input_wait)
 
     def is_due(self, every: int) -> bool:
-        return is_due(every, self.step, self.stage.end)
+        """True if an event is due now: at multiples of `every` (0: none) and at the end of the stage."""
+        return self.step == self.stage.end or (every > 0 and self.step % every == 0)
 
     def is_evaluated(self) -> bool:
         return self.logger is None or self.step in evaluated_steps(self.logger.lines)

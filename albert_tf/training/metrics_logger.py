@@ -24,7 +24,7 @@ from albert_tf.errors import InputError
 from albert_tf.io import dump_json, reraise_with_path
 from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.runs.run_directory import METRICS_FILE, Line, read_metrics
-from albert_tf.training.distribution import uses_xla
+from albert_tf.training.distribution import run_on_replicas, uses_xla
 from albert_tf.training.train_step import Batch, Totals, compilation_log, replica_rows
 
 
@@ -59,8 +59,7 @@ def make_evaluator(
 
     @tf.function(autograph=False)
     def batch_terms(batch: Batch) -> dict[str, LossSum]:
-        replicas = strategy.run(replica_terms, (batch,))
-        return tf.nest.map_structure(lambda part: strategy.experimental_local_results(part)[0], replicas)
+        return run_on_replicas(strategy, replica_terms, batch)
 
     def evaluate(dataset: Iterable[Batch]) -> dict[str, LossSum]:
         terms = []
@@ -70,12 +69,12 @@ def make_evaluator(
             terms.append(tf.nest.map_structure(float, batch_terms(batch)))
         if not terms:
             raise InputError("there is nothing to evaluate on: give more documents")
-        return _add_up(terms)
+        return add_up(terms)
 
     return evaluate
 
 
-def _add_up(terms: Iterable[dict[str, LossSum]]) -> dict[str, LossSum]:
+def add_up(terms: Iterable[dict[str, LossSum]]) -> dict[str, LossSum]:
     """Adds up the sums of several batches."""
     return tf.nest.map_structure(lambda *parts: sum(parts), *terms)
 
@@ -138,7 +137,7 @@ class MetricAccumulator:
         totals, examples, seconds = zip(*self._updates, strict=True)
         rate = sum(examples) / sum(seconds)
         return {
-            **self._metrics(_add_up(part.terms for part in totals)),
+            **self._metrics(add_up(part.terms for part in totals)),
             "gradient_norm": totals[-1].gradient_norm,
             "examples_per_second": rate,
             **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),

@@ -48,27 +48,21 @@ class RunSettings:
 
     @classmethod
     def check_same(
-        cls,
-        run: RunDirectory,
-        requested: Mapping[str, Any],
-        legacy_defaults: Mapping[str, Any],
-        changeable: Collection[str] = (),
+        cls, run: RunDirectory, requested: Mapping[str, Any], changeable: Collection[str] = ()
     ) -> None:
         """Raises InputError, with the differing entries, if an existing run has other settings.
 
         Args:
           run: run directory that exists.
           requested: entries of config.json, task.json, tokenizer.json and recipe.json by name.
-          legacy_defaults: values of the entries that older versions did not write.
           changeable: names of entries that may differ, besides CHANGEABLE.
         """
         # A run with a teacher may only be resumed with that teacher.
         no_teacher = {"teacher_sha256": None}
         requested = {**no_teacher, **requested}
-        files = {**run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
-        stored = {**no_teacher, **legacy_defaults, **files}
+        stored = {**no_teacher, **run.config.to_dict(), **run.task, **run.tokenizer, **run.recipe}
         may_differ = {*cls.CHANGEABLE, *changeable, "init_from_sha256", "teacher"}
-        origin = stored.get("init_from_sha256")  # missing in older runs, whose paths are compared instead
+        origin = stored.get("init_from_sha256")  # None for published names, which are compared instead
         if origin is not None and origin == requested.get("init_from_sha256"):
             may_differ.add("init_from")
         differing = [

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from albert_tf.constants import INPUT_MASK
 from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.optimization import global_norm
+from albert_tf.training.distribution import run_on_replicas
 
 Batch = Mapping[str, tf.Tensor]
 Gradients = dict[int, tf.Tensor]  # by the position of the variable in model.trainable_variables
@@ -166,12 +167,8 @@ class TrainStep:
             arrived = tf.no_op()
         with tf.control_dependencies([arrived]):
             seed = tf.random.fold_in(tf.constant([self.seed, 0]), self.step)
-            replicas = self.strategy.run(self.replica_step, (batch, seed))
+            terms, gradient_norm = run_on_replicas(self.strategy, self.replica_step, batch, seed)
             self.step.assign_add(1)
-        # Every replica holds the same sums.
-        terms, gradient_norm = tf.nest.map_structure(
-            lambda part: self.strategy.experimental_local_results(part)[0], replicas
-        )
         losses = [term.loss for term in terms.values()]
         good = tf.reduce_all(tf.math.is_finite(tf.stack([*losses, gradient_norm])))
         return Totals(

@@ -164,7 +164,9 @@ def test_a_command_that_does_well_says_nothing_on_stderr(tmp_path):
     told = ("TF_CPP_MIN_LOG_LEVEL", "TF_USE_LEGACY_KERAS")
     environment = {key: value for key, value in os.environ.items() if key not in told}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *sys.path])
-    words = ["analyse", "curve", "--run", str(ROOT / "tests/earlier/run"), "--output", "curve.png"]
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"step": 2, "loss": 5.5}\n{"step": 4, "loss": 5.0}\n')
+    words = ["analyse", "curve", "--run", "run", "--output", "curve.png"]
     code = f"""
 import sys
 from albert_tf import cli

@@ -89,7 +89,7 @@ def test_a_link_into_a_folder_that_is_missing_is_refused_before_the_work(tmp_pat
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_what_is_no_file_is_not_replaced(is_folder, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileExistsError, match="pipe is neither a file nor a folder"):
+    with pytest.raises(FileExistsError, match=rf"pipe is not a {'folder' if is_folder else 'file'}"):
         check_output_path(tmp_path / "pipe", is_folder=is_folder)
 
 
@@ -201,9 +201,9 @@ def test_places_where_nothing_can_be_written(tmp_path):
         check_output_path(there, is_folder=is_folder)
         with pytest.raises(NotADirectoryError, match=r"file is not a folder"):
             check_output_path(file / "new" / "place", is_folder=is_folder)
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(FileExistsError, match="is not a file"):
         check_output_path(tmp_path, is_folder=False)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="is not a folder"):
         check_output_path(file, is_folder=True)
 
 

@@ -1,9 +1,8 @@
 """The smallest setting of several benchmarks in one process; run by test_smoke.py.
 
-    python smoke_script.py OUTPUT COMMAND…
+    python smoke_script.py OUTPUT MODULE…
 
-COMMAND is `benchmarks/NAME.py` or `-m benchmarks.NAME`, in one word. OUTPUT gets a line of JSON for each: the
-command, what it printed, and how it failed.
+OUTPUT gets a line of JSON for each module: its name, what it printed, and how it failed.
 """
 
 import contextlib
@@ -19,30 +18,23 @@ import tensorflow as tf
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(command: str) -> tuple[str, str]:
-    """What a command prints, and the traceback it ends with."""
-    module = command.removeprefix("-m ")
-    path, sys.argv, printed = sys.path[:], [command, "--smoke"], io.StringIO()
+def run(module: str) -> tuple[str, str]:
+    """What a module prints as a program, and the traceback it ends with."""
+    sys.argv, printed = [module, "--smoke"], io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
-            if module != command:
-                runpy.run_module(module, run_name="__main__", alter_sys=True)
-            else:
-                sys.path.insert(0, str(ROOT / "benchmarks"))  # as Python does for a script
-                runpy.run_path(command, run_name="__main__")
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ending:
         return printed.getvalue(), str(ending.code or "")
     except Exception:
         return printed.getvalue(), traceback.format_exc()
-    finally:
-        sys.path[:] = path
     return printed.getvalue(), ""
 
 
 if __name__ == "__main__":
     # Which takes longer than to run such small graphs once.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    output, *commands = sys.argv[1:]
-    for command in commands:
+    output, *modules = sys.argv[1:]
+    for module in modules:
         with Path(output).open("a", encoding="utf-8") as file:
-            file.write(json.dumps([command, *run(command)]) + "\n")
+            file.write(json.dumps([module, *run(module)]) + "\n")

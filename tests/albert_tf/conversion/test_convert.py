@@ -14,7 +14,6 @@ import albert_tf
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
-from albert_tf.text.tokenizer_config import write_tokenizer_settings
 from tests.albert_tf.conversion import tf1
 from tests.albert_tf.pretraining.runs import weights
 from tests.full_disk import no_file_beyond
@@ -72,7 +71,7 @@ def test_there_and_back_with_vocabulary(run, tmp_path, tiny_vocabulary, target, 
 def test_a_vocabulary_that_remembers_how_text_is_normalised(run, tiny_vocabulary, tmp_path):
     """It says what a checkpoint does not, and contradicts a run."""
     cased = shutil.copyfile(tiny_vocabulary, tmp_path / "other.model")
-    write_tokenizer_settings(cased, {"lowercase": False})
+    (tmp_path / "other.tokenizer.json").write_text('{"lowercase": false}')
     with pytest.raises(InputError, match=r"lowercase=True contradicts lowercase=False in .*other\.tokenizer"):
         convert("run", "google", run, tmp_path / "out", vocabulary=cased)
     assert not (tmp_path / "out").exists()

@@ -133,21 +133,19 @@ def test_budget_is_pythons():
 @pytest.mark.parametrize("whole_word", [True, False])
 def test_rows_against_the_definition(whole_word):
     word_ids, segments = batch(150, 64)
-    tensors = masked(word_ids, segments, whole_word=whole_word)
-    result = {name: tensor.numpy() for name, tensor in tensors.items()}
+    masked_ids, padded_positions, ids = (x.numpy() for x in masked(word_ids, segments, whole_word=whole_word))
     word_ids, segments = word_ids.numpy(), segments.numpy()
     spent = []
     for row in range(150):
-        count = int(result["masked_lm_weights"][row].sum())
-        positions = result["masked_lm_positions"][row][:count]
-        assert (result["masked_lm_weights"][row] == [1] * count + [0] * (20 - count)).all()
-        assert not result["masked_lm_positions"][row][count:].any()
-        assert not result["masked_lm_ids"][row][count:].any()
+        count = np.count_nonzero(padded_positions[row])
+        positions = padded_positions[row][:count]
+        assert not padded_positions[row][count:].any()
+        assert not ids[row][count:].any()
         assert (np.diff(positions) > 0).all()
         assert segments[row, positions].all()  # never [CLS], [SEP] or padding
-        assert (result["masked_lm_ids"][row][:count] == word_ids[row, positions]).all()
+        assert (ids[row][:count] == word_ids[row, positions]).all()
         untouched = np.delete(np.arange(64), positions)
-        assert (result["input_word_ids"][row, untouched] == word_ids[row, untouched]).all()
+        assert (masked_ids[row, untouched] == word_ids[row, untouched]).all()
         spent.append(count - min(20, max(1, round(0.15 * int((segments[row] > 0).sum())))))
         if whole_word:
             chosen = set(positions.tolist())
@@ -161,9 +159,8 @@ def test_rows_against_the_definition(whole_word):
 def test_replacements():
     word_ids, segments = batch(3000, 128, first=60, total=120)
     word_ids = tf.where(segments > 0, 7, word_ids)
-    result = masked(word_ids, segments, max_predictions=18)
-    chosen = result["masked_lm_weights"].numpy() > 0
-    shown = tf.gather(result["input_word_ids"], result["masked_lm_positions"], batch_dims=1).numpy()[chosen]
+    masked_ids, positions, _ = masked(word_ids, segments, max_predictions=18)
+    shown = tf.gather(masked_ids, positions, batch_dims=1).numpy()[positions.numpy() > 0]
     assert len(shown) > 50_000
     assert np.mean(shown == 4) == pytest.approx(0.8, abs=0.01)
     random = shown[(shown != 4) & (shown != 7)]
@@ -175,21 +172,20 @@ def test_replacements():
 
 
 def test_rows_without_words_and_no_rows():
-    result = masked(tf.constant([[2, 3, 3, 0], [0, 0, 0, 0]]), tf.zeros([2, 4], tf.int32))
-    assert result["masked_lm_weights"].numpy().sum() == 0
-    assert result["input_word_ids"].numpy().tolist() == [[2, 3, 3, 0], [0, 0, 0, 0]]
+    rows = tf.constant([[2, 3, 3, 0], [0, 0, 0, 0]])
+    masked_ids, positions, ids = masked(rows, tf.zeros([2, 4], tf.int32))
+    assert not positions.numpy().any() and not ids.numpy().any()
+    assert masked_ids.numpy().tolist() == rows.numpy().tolist()
     nothing = tf.zeros([0, 40], tf.int32)
-    result = masked(nothing, nothing)
-    assert result.pop("input_word_ids").shape == [0, 40]
-    assert all(tensor.shape == [0, 20] for tensor in result.values())
+    assert [tensor.shape for tensor in masked(nothing, nothing)] == [[0, 40], [0, 20], [0, 20]]
 
 
 def test_in_graph_with_unknown_sizes_as_eagerly():
     word_ids, segments = batch(6, 64)
     spec = tf.TensorSpec([None, None], tf.int32)
     graph = tf.function(masked, input_signature=[spec, spec])(word_ids, segments)
-    for name, tensor in masked(word_ids, segments).items():
-        assert (tensor.numpy() == graph[name].numpy()).all()
+    for tensor, of_graph in zip(masked(word_ids, segments), graph, strict=True):
+        assert (tensor.numpy() == of_graph.numpy()).all()
 
 
 # The paper's figures over more than 20,000 examples from real text.

@@ -1,4 +1,4 @@
-"""What is there already when `prepare` begins: of an older version, too, which knew fewer settings."""
+"""What is there already when `prepare` begins."""
 
 import json
 
@@ -31,38 +31,43 @@ def unfinished(tmp_path):
     return folder
 
 
-def test_corpora_of_an_older_version(plan, unfinished, tmp_path):
-    """Finished or not; all settings that came later are to have their defaults."""
-    fingerprint = plan().tokenizer.open().vocabulary.fingerprint
-    older = {"files": [["a.txt", 7]], "shards": 1, "seed": 0, "vocabulary": fingerprint}
-    (unfinished / "settings.json").write_text(json.dumps(older))
+def test_corpora_of_other_settings(plan, unfinished, tmp_path):
+    """Finished or not. A corpus of documents has no settings of examples."""
+    settings = plan().settings()
+    differences = {
+        r"settings: dedup is False there and True here\.": {"dedup": True},
+        r"settings: format is 'documents' there and 'examples' here\.": {"format": "examples"},
+    }
+    (unfinished / "settings.json").write_text(json.dumps(settings))
     (unfinished / "run-000000.json").write_text("{}")
     assert begin_output(plan()) is None
     assert (unfinished / "run-000000.json").exists()
-    with pytest.raises(InputError, match="dedup is False there and True here"):
-        begin_output(plan(dedup=True))
+    for message, changes in differences.items():
+        with pytest.raises(InputError, match=message):
+            begin_output(plan(**changes))
     (unfinished / "settings.json").write_text("{")
     with pytest.raises(InputError, match=r"settings\.json is damaged: delete its folder"):
         begin_output(plan())
 
     (tmp_path / "out" / SHARD).touch()
-    stats = {"settings": older, "shards": {SHARD: {}}, "vocabulary": fingerprint}
+    stats = {"settings": settings, "shards": {SHARD: {}}, "vocabulary": settings["vocabulary"]}
     (tmp_path / "out" / "stats.json").write_text(json.dumps(stats))
     assert begin_output(plan()) == stats
-    with pytest.raises(InputError, match="dedup is False there and True here"):
-        begin_output(plan(dedup=True))
+    for message, changes in differences.items():
+        with pytest.raises(InputError, match=message):
+            begin_output(plan(**changes))
 
 
-@pytest.mark.parametrize("files", [None, "a.txt", [["a.txt"]], [["a.txt", "7"]], [{"a.txt": 7}]])
-def test_settings_that_are_none_are_named(plan, unfinished, tmp_path, files):
+@pytest.mark.parametrize("identities", [None, "a.txt", ["a.txt"], [{"name": "a.txt", "bytes": 7}]])
+def test_settings_that_are_none_are_named(plan, unfinished, tmp_path, identities):
     """Of an unfinished corpus, and of a finished one."""
-    settings = {**plan().settings(), "files": files}
+    settings = {**plan().settings(), "identities": identities}
     (unfinished / "settings.json").write_text(json.dumps(settings))
-    with pytest.raises(InputError, match=r"settings\.json is damaged: .*files"):
+    with pytest.raises(InputError, match=r"settings\.json is damaged: .*identities"):
         begin_output(plan())
     stats = {"settings": settings, "shards": {}, "vocabulary": settings["vocabulary"]}
     (tmp_path / "out" / "stats.json").write_text(json.dumps(stats))
-    with pytest.raises(InputError, match=r"stats\.json.*files"):
+    with pytest.raises(InputError, match=r"stats\.json.*identities"):
         begin_output(plan())
 
 

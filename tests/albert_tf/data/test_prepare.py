@@ -321,6 +321,7 @@ def test_bad_input(start, tiny_corpus, tmp_path):
     for options, named in (
         ({"shards": 0}, "shards=0"),
         ({"shards": 100_000}, "shards=100000"),
+        ({"shards": "2"}, "shards='2'"),
         ({"eval_share": float("nan")}, "eval_share=nan"),
         ({"input_format": "xml"}, "xml"),
         ({"format": "examples", "seq_length": 3}, "seq_length=3"),

@@ -147,6 +147,7 @@ def test_what_no_student_can_learn_is_refused(teacher_of, task_teacher, taught, 
     for changes in (
         {"temperature": 0},
         {"soft_weight": -1},
+        {"mlm_weight": "2"},
         {"mlm_weight": -1},
         {"cosine_weight": np.inf},
         {"soft_weight": 0, "cosine_weight": 0},

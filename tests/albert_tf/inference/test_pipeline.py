@@ -371,7 +371,7 @@ def test_several_answers(made, exported, asked):
         assert max(map(len, several)) == 5
         assert_close(asked(kind)(inputs[0], top_k=2), several[0][:2])
         assert_close(albert_tf.pipeline(exported(kind))(inputs, top_k=5), several)
-        with pytest.raises(InputError, match=r"top_k=6: .* 5 at most"):  # n_best
+        with pytest.raises(InputError, match=r"top_k=6 .* at most 5"):  # n_best
             asked(kind)(inputs, top_k=6)
 
 
@@ -433,7 +433,7 @@ def test_more_than_there_is(exported, asked):
             asked("fill_mask")("[MASK]", top_k=top_k)
     with pytest.raises(InputError, match="top_k=2: tagging has one answer"):
         asked("tagging")("a", top_k=2)
-    with pytest.raises(InputError, match=r"top_k=6: .* 5 at most"):
+    with pytest.raises(InputError, match=r"top_k=6 .* at most 5"):
         albert_tf.pipeline(exported("fill_mask"))("[MASK]", top_k=6)
 
 

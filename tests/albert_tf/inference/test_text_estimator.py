@@ -19,7 +19,8 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning import finetune as run_module
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES
 from albert_tf.inference import estimator_data
-from albert_tf.inference.estimator_data import check_one_dimensional, column_names, row_weights
+from albert_tf.inference.estimator_data import check_one_dimensional, column_names
+from albert_tf.inference.inputs import expand_weight
 from albert_tf.recipes import LongTexts
 from albert_tf.runs.checkpoints import checkpoint_parts
 from albert_tf.runs.run_directory import RunDirectory
@@ -115,13 +116,13 @@ def test_what_weighs_nothing_is_not_learned(origin, monkeypatch):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_a_number_weighs_all_texts(learned):
-    assert row_weights(2, 3) == [2.0, 2.0, 2.0]
+def test_a_number_weighs_all_texts(origin, learned):
+    assert expand_weight(2, 3).tolist() == [2.0, 2.0, 2.0]
     right = [*LABELS[:-1], -LABELS[-1]]
     assert learned.score(TEXTS, right, sample_weight=3.0) == learned.score(TEXTS, right) < 1
     for wrong in (0, -1, np.inf):
         with pytest.raises(InputError, match="sample_weight"):
-            row_weights(wrong, 3)
+            TextEstimator(origin).fit(TEXTS, LABELS, wrong)
 
 
 @pytest.mark.slow

@@ -42,7 +42,8 @@ def counted_by_hand(documents, vocab_size, window):
 @pytest.mark.parametrize(("window", "at_once"), [(1, 1), (2, 8), (10, 1 << 20)])
 def test_counts_of_ten_tokens(window, at_once, monkeypatch):
     monkeypatch.setattr(cooccurrence, "_BLOCK_SIZE", at_once)
-    found = count_cooccurrences(iter(TEXT), 6, window)
+    monkeypatch.setattr(cooccurrence, "WINDOW", window)
+    found = count_cooccurrences(iter(TEXT), 6)
     assert found.tokens.tolist() == [0, 3, 3, 1, 2, 1]
     np.testing.assert_array_equal(found.pairs.toarray(), counted_by_hand(TEXT, 6, window))
     # By eye: 4 ends a document and begins another, and does not stand near itself.
@@ -52,14 +53,13 @@ def test_counts_of_ten_tokens(window, at_once, monkeypatch):
 
 
 def test_positive_pmi_as_it_is_defined():
-    smoothing = 0.75
     pairs = counted_by_hand(TEXT, 6, 2)
     expected = np.zeros([6, 6])
-    contexts = pairs.sum(axis=0) ** smoothing
+    contexts = pairs.sum(axis=0) ** 0.75
     for w, c in zip(*np.nonzero(pairs), strict=True):
         ratio = pairs[w, c] / (pairs[w].sum() * contexts[c] / contexts.sum())
         expected[w, c] = max(0.0, np.log(ratio))
-    found = positive_pmi(sparse.csr_matrix(pairs.astype(np.int32)), smoothing)
+    found = positive_pmi(sparse.csr_matrix(pairs.astype(np.int32)))
     np.testing.assert_allclose(found.toarray(), expected, rtol=1e-5, atol=1e-6)
     assert 0 < found.nnz == np.count_nonzero(expected) < np.count_nonzero(pairs)
 

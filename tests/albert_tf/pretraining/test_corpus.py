@@ -109,11 +109,6 @@ def test_a_run_that_holds_nothing_out_needs_other_text(settings, read, tmp_path)
     assert made(settings(train=[folder], eval=None), recipe) is None
 
 
-def test_runs_from_before_it_was_recorded(settings, read):
-    assert made(settings(eval=["a.txt"]), {"eval": None}).split == HUNDREDTH
-    assert made(settings(eval=["a.txt"]), {"eval": ["b.txt"]}) is None
-
-
 def test_evaluation_examples_are_the_same_whatever_the_seed(settings):
     batches = [evaluation_batches(settings(seed=seed)) for seed in (0, 5)]
     for one, other in zip(*batches, strict=True):

@@ -2,24 +2,18 @@
 
 import functools
 import json
-import logging
 import shutil
 import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import albert_tf
-from albert_tf import cli
-from albert_tf.data.prepare import prepare
 from albert_tf.errors import InputError
 from albert_tf.pretraining import pretrain as run_module
-from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.runs.checkpoints import checkpoint_steps
-from hub_export.export import export
 from tests.albert_tf.commands import ends, pretraining, start, wait_for
 from tests.albert_tf.pretraining import killed_script
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, stopped_at, weights
@@ -89,15 +83,22 @@ def test_evaluation_text_may_be_another_but_not_change_under_its_name(
     pretrain(settings(tmp_path / "run", eval=["./held_out.txt"]))
 
 
-def test_text_of_an_older_run_is_compared_by_its_path(run, settings, tiny_corpus, tmp_path):
-    """Its recipe says nothing of the content, and one name stands for many texts."""
-    shutil.copytree(run, tmp_path / "run")
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        ("weight_decay", r"weight_decay is 'missing' there and 0\.01 here"),
+        ("held_out", r"recipe\.json lacks held_out: it is damaged, or not of pre-training"),
+        ("train_files", r"recipe\.json lacks train_files: "),
+    ],
+)
+def test_a_run_whose_recipe_has_lost_an_entry_is_refused(run, settings, tmp_path, lost, message):
+    copy = shutil.copytree(run, tmp_path / "run")
     recipe = json.loads((run / "recipe.json").read_text())
-    older = {name: value for name, value in recipe.items() if not name.endswith("_files")}
-    (tmp_path / "run" / "recipe.json").write_text(json.dumps(older))
-    (tmp_path / tiny_corpus.name).write_text("Another text.\n")
-    with pytest.raises(InputError, match="train is "):
-        pretrain(settings(tmp_path / "run", train=[str(tmp_path / tiny_corpus.name)]))
+    del recipe[lost]
+    (copy / "recipe.json").write_text(json.dumps(recipe))
+    with pytest.raises(InputError, match=message):
+        pretrain(settings(copy))
+    assert json.loads((copy / "recipe.json").read_text()) == recipe
 
 
 @pytest.mark.slow
@@ -117,26 +118,6 @@ def test_where_weights_began_is_compared_by_them(run, settings, tmp_path, monkey
     for origin in ("elsewhere", "other/base", None):
         with pytest.raises(InputError, match="init_from is 'base' there and "):
             pretrain(again(init_from=origin))
-
-
-# What the first version wrote; all that came later is to have its default.
-FIRST_RECIPE = """{
-  "optimizer": "lamb", "learning_rate": 0.01, "batch_size": 4, "steps": 6, "warmup_steps": 2,
-  "seq_length": 32, "max_predictions": 5, "train": %s, "eval": %s, "vocabulary": %s
-}"""
-
-
-def test_what_an_older_version_did_not_write_down_has_its_default(run, settings, tmp_path):
-    copy = tmp_path / "run"
-    shutil.copytree(run, copy)
-    recipe = json.loads((run / "recipe.json").read_text())
-    old = FIRST_RECIPE % tuple(json.dumps(recipe[name]) for name in ("train", "eval", "vocabulary"))
-    (copy / "recipe.json").write_text(old)
-    with pytest.raises(InputError, match=r"weight_decay is 0\.01 .*; seed is 0"):
-        pretrain(settings(copy, seed=1, recipe=RECIPE.replace(weight_decay=0.1)))
-    assert (copy / "recipe.json").read_text() == old
-    pretrain(settings(copy))
-    assert json.loads((copy / "recipe.json").read_text()) == recipe
 
 
 # A run that is killed again and again, wherever it hurts, ends with the weights of one left alone.
@@ -194,56 +175,3 @@ def test_a_killed_run_ends_as_one_that_was_left_alone(command, tmp_path):
     assert figures[0] == figures[1]
     names = [sorted(path.name for path in (run / "checkpoints").iterdir()) for run in (alone, killed)]
     assert names[0] == names[1]
-
-
-# A run, a prepared folder and a vocabulary that an earlier version made: tests/earlier.
-
-EARLIER = Path(__file__).parents[2] / "earlier"
-
-
-@pytest.fixture
-def earlier(tmp_path, monkeypatch):
-    """A copy, which is the current folder."""
-    shutil.copytree(EARLIER, tmp_path / "earlier")
-    monkeypatch.chdir(tmp_path / "earlier")
-
-
-def test_a_run_loads_and_evaluates(earlier):
-    stored = tf.train.load_checkpoint("run/checkpoints/ckpt-4")
-    key = "model/encoder/pooler/pooler.Sdense.Skernel/.ATTRIBUTES/VARIABLE_VALUE"
-    model = albert_tf.load("run")
-    (kernel,) = (x for x in model.variables if x.name.startswith("pooler/dense/kernel"))
-    np.testing.assert_array_equal(kernel, stored.get_tensor(key))
-    recorded = metrics(Path("run"))[-1]["eval_mlm_loss"]
-    # On the same held-out document; pairs and masks are drawn otherwise now.
-    assert evaluate_run("run", ["prepared"], batch_size=4)["eval_mlm_loss"] == pytest.approx(
-        recorded, rel=0.05
-    )
-
-
-@pytest.mark.slow
-def test_a_run_exports(earlier):
-    assert export("run", "hub", seq_length=16, check=False)
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_where_it_stopped(earlier, caplog):
-    """By its command as it was typed, with more steps."""
-    caplog.set_level("INFO", "absl")
-    words = json.loads(Path("run/recipe.json").read_text())["command"].split()[1:]
-    shutil.copy("run/spiece.model", "spiece.model")
-    assert cli.run([*words, "--steps", "6"]) == 0
-    warning = "ckpt-4 is of a version that made other batches: they are drawn anew from there"
-    assert ("absl", logging.WARNING, warning) in caplog.record_tuples
-    assert any("going on from step 4, to 6" in line for line in caplog.messages)
-    assert [line["step"] for line in metrics(Path("run"))] == [2, 4, 4, 6, 6]
-
-
-def test_a_prepared_folder_is_done_and_read(earlier):
-    told = []
-    prepare("corpus.txt", "prepared", "run/spiece.model", shards=2, eval_share=0.4, report=told.append)
-    assert told == ["prepared is finished already, with these settings: nothing to do"]
-    batches = albert_tf.pretraining_dataset(
-        "prepared", "run/spiece.model", batch_size=4, seq_length=16, repeat=False
-    )
-    assert sum(int(batch["input_mask"][:, 0].numpy().sum()) for batch in batches) > 20

@@ -172,9 +172,9 @@ def test_nothing_is_written_that_could_not_be_read(tmp_path):
 def test_what_is_right_is_read(written, classifier):
     figures = {"f1": 0.5, "auc": None, "accuracy": 1}
     chosen = {"step": 0, "eval_sha256": {"dev": "abc"}, "figures": figures}
-    file = {"name": "a.txt", "bytes": 7}
+    file = {"name": "a.txt", "bytes": 7, "sha256": "0"}
     recipe = {"vocabulary": RunDirectory(classifier).recipe["vocabulary"], "steps": None, "xla": None}
-    recipe |= {"chosen_threshold": chosen, "train_files": [file, {**file, "sha256": "0"}], "held_out": None}
+    recipe |= {"chosen_threshold": chosen, "train_files": [file], "held_out": None}
     run = RunDirectory(written("recipe.json", {**recipe, "mine": [math.pi]}))
     assert run.evaluation(0) == figures
     task = {

@@ -56,7 +56,7 @@ SETS = [of(Prediction, ("x", "y"), 0.9, 0.5), of(Prediction, ())]
         ("a.jsonl", '{"n": 1}\n{"text": ["é"]}\n', None, SETS,
          '{"n": 1, "prediction": ["x", "y"], "score": [0.9, 0.5]}\n'
          '{"text": ["é"], "prediction": [], "score": []}\n'),
-        ("a.csv", "text\na\nb\n", "b.csv", SETS, "text,prediction,score\na,x|y,0.9|0.5\nb,,\n"),
+        ("a.csv", "text\na\nb\n", "b.csv", SETS, "text,prediction,score\na,x;y,0.9;0.5\nb,,\n"),
         ("a.csv", 'n,text\n1,"a, b"\n', "b.tsv.gz", [LABEL], "n\ttext\tprediction\tscore\n1\ta, b\ty\t0.9\n"),
         ("a.csv", "text\na\n", "b.csv", [of(Prediction, ("R|D",), 0.9)],
          'text,prediction,score\na,"[""R|D""]",0.9\n'),

@@ -276,7 +276,7 @@ def test_labels():
 
 def test_several_labels():
     """Of "a" one is right and one is missing, of "b" one is right and one is wrong, "c" is missing."""
-    right = texts("a|b", "a|c", None, "")
+    right = texts(("a", "b"), ("a", "c"), None, ())
     predictions = [Prediction(labels, NONE) for labels in (("a", "b"), (), (), ("b",))]
     metrics = MultiLabel({}).metrics(right, predictions)
     assert metrics == pytest.approx({"micro_f1": 4 / 7, "macro_f1": (2 / 3 + 2 / 3 + 0) / 3, "accuracy": 0.5})

@@ -318,7 +318,3 @@ def test_differences_are_named(tmp_path, now, message):
     before = identities(tmp_path / "before", a=b"1", b=b"2")
     found = describe_difference(before, identities(tmp_path / "now", **now))
     assert found is None if message is None else message in found
-
-
-def test_identities_of_older_versions_have_no_digest(tmp_path):
-    assert describe_difference([{"name": "a", "bytes": 1}], identities(tmp_path, a=b"1")) is None

@@ -18,7 +18,7 @@ from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_prefix, chec
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.signals import Preempted
 from albert_tf.training import loop, stages, trainer
-from albert_tf.training.compute_settings import ComputeConfig, LoopSettings, is_due
+from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 from albert_tf.training.distribution import DistributedBatches
 from albert_tf.training.loop import TrainingFailed
 from albert_tf.training.stages import seed_from_step
@@ -184,6 +184,21 @@ def test_where_a_checkpoint_has_no_iterator_batches_are_drawn_anew(tmp_path, mon
         fit(tmp_path / "stopped", 6, batches=batches)
     assert_same(fit(tmp_path / "stopped", 6, batches=batches), alone)
     assert seeds == [seed_from_step(0, 3)] * 3
+
+
+def test_where_the_iterator_does_not_fit_batches_are_drawn_anew(tmp_path, caplog):
+    """As after an upgrade that makes the batches in another way."""
+    seeds = []
+
+    def batches(seed):
+        seeds.append(seed)
+        return DistributedBatches(points(seed).dataset.prefetch(1), 1)
+
+    fit(tmp_path / "run", 3)
+    run, _ = fit(tmp_path / "run", 6, batches=batches)
+    assert "ckpt-3 is of a version that made other batches: they are drawn anew from there" in caplog.messages
+    assert run.steps() == [1, 2, 3, 4, 5, 6]
+    assert seeds == [0, seed_from_step(0, 3)]
 
 
 def damage(run, step, keep=10):
@@ -377,9 +392,11 @@ def test_calls_end_where_something_is_due():
     assert [profiled.steps_until_next(step, 25) for step in (0, 3)] == [3, 4]
 
 
-def test_the_last_update_is_due_for_everything():
-    assert [step for step in range(1, 11) if is_due(4, step, 10)] == [4, 8, 10]
-    assert [step for step in range(1, 11) if is_due(0, step, 10)] == [10]
+def test_the_last_update_is_due_for_everything(tmp_path):
+    run, _ = fit(tmp_path / "run", 5, log_every=4, eval_every=0, checkpoint_every=2)
+    assert [line["step"] for line in run.metrics() if "loss" in line] == [4, 5]
+    assert [line["step"] for line in run.metrics() if "eval_loss" in line] == [5]
+    assert run.steps() == [2, 4, 5]
 
 
 # Operations that are deterministic on GPUs, too, as far as a CPU can show it.

@@ -74,7 +74,7 @@ def measure(preset: str) -> list[dict[str, float | str]]:
         folder = Path(name)
 
         def child(*arguments: str) -> str:
-            command = [sys.executable, __file__, *sys.argv[1:], *arguments]
+            command = [sys.executable, "-m", "benchmarks.convert_memory", *sys.argv[1:], *arguments]
             return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
 
         child("--make", preset)

@@ -45,7 +45,7 @@ def main() -> None:
     found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
     for _ in range(options.rounds):
         for way in WAYS:
-            command = [sys.executable, __file__, *sys.argv[1:], f"--way={way}"]
+            command = [sys.executable, "-m", "benchmarks.optimizer", *sys.argv[1:], f"--way={way}"]
             output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             found[way].append(json.loads(output.splitlines()[-1]))
     print(f"| {options.preset}, {options.optimizer} | ms | first, s | peak / parameters |\n|---|---|---|---|")

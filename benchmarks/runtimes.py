@@ -70,7 +70,16 @@ def main() -> None:
         write_encoder(options.run, Path(folder), smoke.PRESET if options.smoke else "albert_base_v2")
         print("| runtime | MB | ms, 1×16 | ms, 1×128 | largest difference |\n|---|---|---|---|---|")
         for row in (TENSORFLOW, *ROWS):
-            command = [sys.executable, __file__, "--rounds", str(options.rounds), "--measure", row, folder]
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.runtimes",
+                "--rounds",
+                str(options.rounds),
+                "--measure",
+                row,
+                folder,
+            ]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             result = json.loads(done.stdout.splitlines()[-1])
             times = " | ".join(f"{milliseconds:.1f}" for milliseconds in result["milliseconds"])

@@ -68,7 +68,7 @@ def compare(options: argparse.Namespace) -> None:
     runs: dict[str, list[dict]] = {way: [] for way in (PLAIN, *options.ways)}
     for _ in range(options.rounds):
         for way, done in runs.items():
-            command = [sys.executable, __file__, *sys.argv[1:], "--way", way]
+            command = [sys.executable, "-m", "benchmarks.update", *sys.argv[1:], "--way", way]
             output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
             done.append(json.loads(output))
     columns = ["way", "peak above start-up, GB", "ratio", "seconds an update", "ratio", "first", "loss"]

@@ -25,13 +25,12 @@ from typing import Any, NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import learning
 
 from albert_tf import AlbertConfig
 from albert_tf.pretraining.budget import ONE_MACHINE
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.pretraining_settings import read_recipe
-from benchmarks import smoke
+from benchmarks import learning, smoke
 
 TWO_LAYERS = ONE_MACHINE[1].config
 MASKS = {"seq_length": 128, "masked_lm_prob": 0.15, "max_ngram": 3}  # all are asked the same

@@ -23,6 +23,8 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+from benchmarks import smoke
+
 PREDICTIONS = 20
 
 # Every way differs from the plain update in one setting. The two devices are halves of the same processors.
@@ -39,8 +41,6 @@ WAYS: dict[str, dict[str, int]] = {
 
 def main() -> None:
     """The command line; --way is for its own processes."""
-    import smoke  # a module beside this one, where it is a program
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "--ways", nargs="+", choices=list(WAYS), default=list(WAYS)[1:], help="beside plain (all)"

@@ -9,13 +9,10 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import tensorflow as tf
 
 import albert_tf
-
-_UPDATE = Path(__file__).resolve().parents[1] / "update.py"
 
 
 def update_seconds(preset: str, processes: int, layers: int) -> list[float]:
@@ -28,7 +25,7 @@ def update_seconds(preset: str, processes: int, layers: int) -> list[float]:
     for index in range(processes):
         cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
         environment = {**os.environ, **({"TF_CONFIG": json.dumps(cluster)} if processes > 1 else {})}
-        command = [sys.executable, str(_UPDATE), *words]
+        command = [sys.executable, "-m", "benchmarks.update", *words]
         running.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
     outputs = [process.communicate()[0] for process in running]
     if any(process.returncode for process in running):

@@ -61,11 +61,11 @@ def test_a_compiled_run_learns_the_same(asked, caplog):
         assert one.get("eval_loss") == pytest.approx(other.get("eval_loss"), abs=1e-3)
     lines = [line for line in caplog.messages if line.startswith("compiling the ")]
     shapes = {
-        f"the {program} for 8 × {n} " for program in ("update", "prediction") for n in compiled_lengths(64)
+        f"the {program} for 8 × {n} " for program in ("step", "prediction") for n in compiled_lengths(64)
     }
     announced = [shape for line in lines for shape in shapes if shape in line]
     assert len(lines) == len(announced) == len(set(announced))
-    assert {shape.split()[1] for shape in announced} == {"update", "prediction"}
+    assert {shape.split()[1] for shape in announced} == {"step", "prediction"}
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def test_more_steps_go_on(finetuned, asked, tmp_path):
     with pytest.raises(InputError, match="run is at step 8 already: `steps` 6 is less than that"):
         finetune(asked(copy))
     epochs = {name: value for name, value in RECIPE.items() if name != "steps"} | {"epochs": 1}
-    with pytest.raises(InputError, match=r"at step 8 already: `epochs` 1 \(5 updates\) is less than that"):
+    with pytest.raises(InputError, match=r"at step 8 already: `epochs` 1 \(5 steps\) is less than that"):
         finetune(asked(copy, recipe=epochs))
     for file in (copy / "checkpoints").glob("ckpt-*.data-*"):
         file.write_bytes(b"")

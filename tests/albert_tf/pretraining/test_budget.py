@@ -160,7 +160,7 @@ def test_a_run_with_a_budget_resumes_as_it_was_begun(settings, monkeypatch):
     monkeypatch.setattr(budget, "measure_step_seconds", lambda training: [1.0])
     lines, made = [], settings(budget=TimeBudget(seconds=5, sizes=(SMALL,)))
     pretrain(made, lines.append)
-    assert "time for 4 updates" in lines[1]
+    assert "time for 4 steps" in lines[1]
     assert (read_recipe(made.output).steps, checkpoint_steps(made.output)[-1]) == (4, 4)
     monkeypatch.setattr(budget, "measure_step_seconds", never)
     lines.clear()

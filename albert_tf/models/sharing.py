@@ -93,7 +93,7 @@ class Variable(NamedTuple):
         return math.prod(self.shape)
 
 
-class Part(NamedTuple):
+class NetworkPart(NamedTuple):
     """A part of the network in the tables. Shapes are letters, see `_sizes`; of layers input > output."""
 
     name: str
@@ -111,9 +111,9 @@ _ATTRIBUTES = {
 }
 
 
-def parse_parts(table: str) -> list[Part]:
+def parse_parts(table: str) -> list[NetworkPart]:
     """The parts in the lines of a table: name, kind and shape of each."""
-    return [Part(*line.split()) for line in table.strip().splitlines()]
+    return [NetworkPart(*line.split()) for line in table.strip().splitlines()]
 
 
 _EMBEDDINGS = parse_parts("""
@@ -158,11 +158,11 @@ def encoder_variables(config: AlbertConfig) -> list[Variable]:
     return part_variables(parts, config)
 
 
-def _with_scope(scope: BlockScope, parts: Iterable[Part]) -> list[Part]:
+def _with_scope(scope: BlockScope, parts: Iterable[NetworkPart]) -> list[NetworkPart]:
     return [part._replace(name=f"{scope.scope()}/{part.name}") for part in parts]
 
 
-def part_variables(parts: Iterable[Part], config: AlbertConfig, num_labels: int = 1) -> list[Variable]:
+def part_variables(parts: Iterable[NetworkPart], config: AlbertConfig, num_labels: int = 1) -> list[Variable]:
     """The variables of parts of a network.
 
     Args:

@@ -1,0 +1,109 @@
+"""How near is an evaluation to what the processor can do? Its time, and that of its matrix products alone.
+
+    python -m benchmarks.evaluation --run minilm --task sst-2 --data glue/SST-2
+
+A network with a new head evaluates the dev set of a task of GLUE. Beside it run products of the same shapes:
+those of the dense layers, for the tokens that are no padding, and those of attention. Both take turns. Prints
+Markdown: the median seconds of either, their share, and the rate of the products.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.constants import INPUT_MASK
+from albert_tf.finetuning.data import read_dev_sets
+from albert_tf.finetuning.finetuned_model import create_predict_fn
+from albert_tf.finetuning.task_table import find_task_spec, task_entries
+from albert_tf.runs.build_model import build_model
+from albert_tf.runs.run_directory import RunDirectory
+from albert_tf.tasks.batches import task_batches
+from albert_tf.tasks.glue import GLUE
+from benchmarks import smoke
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--run", type=Path, required=True, help="run of the network, with its vocabulary")
+    parser.add_argument("--task", choices=GLUE, required=True, help="task of GLUE")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the task")
+    parser.add_argument("--seq_length", type=int, default=64, help="tokens (64)")
+    parser.add_argument("--batch_size", type=int, default=32, help="(32)")
+    parser.add_argument("--rounds", type=int, default=5, help="after a first one (5)")
+    flags = smoke.read_flags(
+        parser, run=smoke.pretrained_run, task="sst-2", data=smoke.sst2, seq_length=16, batch_size=8, rounds=1
+    )
+    run, spec = RunDirectory(flags.run), find_task_spec(flags.task)
+    config = run.config.with_pooler()
+    (records, *_) = read_dev_sets(spec, flags.data).values()
+    entries = task_entries(flags.task, records, flags.seq_length)
+    task = spec.task_class(entries)
+    examples = task.encode(records, run.load_tokenizer(), True)
+    predict = create_predict_fn(task, build_model(config, entries), flags.batch_size, True)
+    batches = task_batches(examples.rows, flags.seq_length, flags.batch_size, shuffle=False, repeat=False)
+    shapes = [(int(tf.reduce_sum(mask)), *mask.shape) for mask in (batch[INPUT_MASK] for batch in batches)]
+    multiply = products(config, shapes)
+    seconds = [(timed(lambda: predict(examples)), timed(multiply)) for _ in range(flags.rounds + 1)][1:]
+    whole, alone = map(statistics.median, zip(*seconds, strict=True))
+    operations = sum(flops(config, *shape) for shape in shapes)
+    print("| evaluation (s) | its products alone (s) | share | GFLOP/s of the products |\n|---|---|---|---|")
+    print(f"| {whole:.2f} | {alone:.2f} | {alone / whole:.0%} | {operations / alone / 1e9:.0f} |")
+
+
+def flops(config: AlbertConfig, tokens: int, rows: int, length: int) -> int:
+    """Operations of the products for a batch of T tokens in B rows of S."""
+    width, inner = config.hidden_size, config.intermediate_size
+    dense = 2 * tokens * (4 * width * width + 2 * width * inner)
+    attention = 4 * rows * length * length * width
+    return config.num_hidden_layers * (dense + attention)
+
+
+def products(config: AlbertConfig, shapes: list[tuple[int, int, int]]) -> Callable[[], Any]:
+    """A function that multiplies matrices of the shapes that the batches have."""
+    width, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
+    sizes = ((width, 3 * width), (width, width), (width, inner), (inner, width))
+    # Different kernels and queries in each layer: TensorFlow computes the same product only once.
+    kernels = [[tf.random.normal(size) for size in sizes] for _ in range(config.num_hidden_layers)]
+    specs = ([None, width], [None, inner], [None, heads, None, width // heads])
+
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec(spec) for spec in specs])
+    def layers(x: tf.Tensor, y: tf.Tensor, queries: tf.Tensor) -> tf.Tensor:
+        corners = []
+        for number, (qkv, output, up, down) in enumerate(kernels):
+            scores = tf.matmul(queries, queries + float(number), transpose_b=True)  # [B, N, S, S]
+            corners += [(x @ qkv)[0, 0], (x @ output)[0, 0], (x @ up)[0, 0], (y @ down)[0, 0]]
+            corners.append(tf.matmul(scores, queries)[0, 0, 0, 0])
+        return tf.add_n(corners)
+
+    inputs = [
+        (
+            tf.random.normal([tokens, width]),
+            tf.random.normal([tokens, inner]),
+            tf.random.normal([rows, heads, length, width // heads]),
+        )
+        for tokens, rows, length in shapes
+    ]
+    return lambda: [float(layers(*tensors)) for tensors in inputs]
+
+
+def timed(function: Callable[[], Any]) -> float:
+    """The seconds that a call takes."""
+    begun = time.perf_counter()
+    function()
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main()

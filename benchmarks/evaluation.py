@@ -3,8 +3,8 @@
     python -m benchmarks.evaluation --run minilm --task sst-2 --data glue/SST-2
 
 A network with a new head evaluates the dev set of a task of GLUE. Beside it run products of the same shapes:
-those of the dense layers, for the tokens that are no padding, and those of attention. Both take turns. Prints
-Markdown: the median seconds of either, their share, and the rate of the products.
+those of the dense layers, for the tokens that are no padding, and those of attention; in the last layer, of
+which a classifier reads the first token alone, those for that token. Both take turns. Prints Markdown: the median seconds of either, their share, and the rate of the products.
 """
 
 from __future__ import annotations
@@ -65,9 +65,11 @@ def main() -> None:
 def flops(config: AlbertConfig, tokens: int, rows: int, length: int) -> int:
     """Operations of the products for a batch of T tokens in B rows of S."""
     width, inner = config.hidden_size, config.intermediate_size
-    dense = 2 * tokens * (4 * width * width + 2 * width * inner)
-    attention = 4 * rows * length * length * width
-    return config.num_hidden_layers * (dense + attention)
+    per_token = 4 * width * width + 4 * width * inner  # queries, output and the feed-forward block
+    keys_and_values, attention = 4 * tokens * width * width, 4 * rows * length * width
+    layer = tokens * per_token + keys_and_values + attention * length
+    last = rows * per_token + keys_and_values + attention
+    return (config.num_hidden_layers - 1) * layer + last
 
 
 def products(config: AlbertConfig, shapes: list[tuple[int, int, int]]) -> Callable[[], Any]:
@@ -80,9 +82,14 @@ def products(config: AlbertConfig, shapes: list[tuple[int, int, int]]) -> Callab
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(spec) for spec in specs])
     def layers(x: tf.Tensor, y: tf.Tensor, queries: tf.Tensor) -> tf.Tensor:
-        corners = []
+        corners, rows = [], tf.shape(queries)[0]
         for number, (qkv, output, up, down) in enumerate(kernels):
-            scores = tf.matmul(queries, queries + float(number), transpose_b=True)  # [B, N, S, S]
+            if number == len(kernels) - 1:
+                corners.append((x @ qkv[:, width:])[0, 0])  # keys and values of all tokens
+                x, y, qkv, first = x[:rows], y[:rows], qkv[:, :width], queries[:, :, :1]
+            else:
+                first = queries
+            scores = tf.matmul(first, queries + float(number), transpose_b=True)  # [B, N, S, S]
             corners += [(x @ qkv)[0, 0], (x @ output)[0, 0], (x @ up)[0, 0], (y @ down)[0, 0]]
             corners.append(tf.matmul(scores, queries)[0, 0, 0, 0])
         return tf.add_n(corners)

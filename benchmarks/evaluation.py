@@ -3,8 +3,9 @@
     python -m benchmarks.evaluation --run minilm --task sst-2 --data glue/SST-2
 
 A network with a new head evaluates the dev set of a task of GLUE. Beside it run products of the same shapes:
-those of the dense layers, for the tokens that are no padding, and those of attention; in the last layer, of
-which a classifier reads the first token alone, those for that token. Both take turns. Prints Markdown: the median seconds of either, their share, and the rate of the products.
+those of the dense layers, for the tokens that are no padding, and those of attention. The head reads the
+first token alone, so those of the last layer are for that token. Both take turns. Prints Markdown: the median
+seconds of either, their share, and the rate of the products.
 """
 
 from __future__ import annotations

@@ -186,14 +186,13 @@ def add_column_flags(parser: Flags, default: str = "") -> None:
 
 def provided_columns(flags: argparse.Namespace) -> Columns | None:
     """The columns that the command line names; None if it names none."""
-    if flags.text is None and (flags.text_pair or flags.label or flags.label_separator is not None):
-        flag = "--label_separator" if flags.label_separator is not None else "--text_pair and --label"
-        raise InputError(f"{flag} need the column of the texts: name it by --text")
-    if flags.label_separator == "":
-        raise InputError("--label_separator is empty: name the sign between two labels")
+    names = provided(flags, COLUMN_FLAGS)
+    if names and "text" not in names:
+        further = ", ".join(f"--{name}" for name in names)
+        raise InputError(f"{further}: name the column of the texts, too, by --text")
     from albert_tf.tasks.columns import Columns
 
-    return None if flags.text is None else Columns(**{name: getattr(flags, name) for name in COLUMN_FLAGS})
+    return Columns(**names) if names else None
 
 
 def add_field_flags(

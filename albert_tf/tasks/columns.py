@@ -58,6 +58,8 @@ def read_user_table(
     if columns is None or (needs_labels and columns.label is None):
         names = "`text` and `label`" if columns is None else "`label`"
         raise InputError(f"{os.fspath(file)}: the columns of the table are not known: name them by {names}")
+    if columns.label_separator == "":
+        raise InputError("`label_separator` is empty: name the sign between two labels")
     if columns.label_separator is not None and not has_lists:
         raise InputError("`label_separator`: of no use where a text has one label, leave it out")
     columns = columns if needs_labels else columns._replace(label=None)

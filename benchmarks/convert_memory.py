@@ -73,14 +73,15 @@ def measure(preset: str) -> list[dict[str, float | str]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
 
-        def child(*arguments: str) -> str:
-            command = [sys.executable, "-m", "benchmarks.convert_memory", *sys.argv[1:], *arguments]
-            return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
+        def child(*arguments: str | Path) -> str:
+            flags = ["--smoke"] if preset == smoke.PRESET else []
+            command = [sys.executable, "-m", "benchmarks.convert_memory", *flags, *map(str, arguments)]
+            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
-        child("--make", preset)
+        child("--make", preset, folder / "original")
         size = sum(file.stat().st_size for file in (folder / "original").glob("*.data-*"))
         for source, target, read, write in STEPS:
-            taken = json.loads(child("--step", source, target, read, write))
+            taken = json.loads(child("--step", source, target, folder / read, folder / write))
             net = taken["peak"] - taken["before"]
             rows.append({"step": f"{source} → {target}", "size": size, "net": net, **taken})
         if not same(folder / "original", folder / "again"):
@@ -92,11 +93,11 @@ def main() -> None:
     """The command line; --make and --step are for its own processes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("preset", nargs="?", default="albert_xxlarge_v2")
-    parser.add_argument("--make", help=argparse.SUPPRESS)
+    parser.add_argument("--make", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--step", nargs=4, help=argparse.SUPPRESS)
     flags = smoke.read_flags(parser)
     if flags.make:
-        make(flags.make, Path("original"))
+        make(flags.make[0], Path(flags.make[1]))
     elif flags.step:
         step(*flags.step)
     else:

@@ -1,11 +1,9 @@
 """What `convert` does with files: where it finds them, what it refuses, what it leaves behind."""
 
 import errno
-import importlib.util
 import json
 import shutil
 import tarfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ import albert_tf
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
+from benchmarks import convert_memory
 from tests.albert_tf.conversion import tf1
 from tests.albert_tf.pretraining.runs import weights
 from tests.full_disk import no_file_beyond
@@ -202,17 +201,11 @@ def test_a_full_disk_leaves_nothing_and_is_told_with_the_folder(run, golden, tmp
 
 # Conversions of a checkpoint of the base model's true size: values and memory.
 
-BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "convert_memory.py"
-
 
 @pytest.mark.slow
-def test_base_comes_back_bit_for_bit_and_takes_little_memory(monkeypatch):
+def test_base_comes_back_bit_for_bit_and_takes_little_memory():
     """google → run → huggingface → run → google; the memory without what TensorFlow takes by itself."""
-    monkeypatch.syspath_prepend(BENCHMARK.parent)
-    spec = importlib.util.spec_from_file_location("convert_memory", BENCHMARK)
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
-    rows = benchmark.measure("albert_base_v2")  # ends the test where a bit differs
+    rows = convert_memory.measure("albert_base_v2")  # ends the test where a bit differs
     # 11,683,584 parameters of the encoder and 130,226 of the two heads, 4 bytes each; the step, 8.
     assert {row["size"] for row in rows} == {4 * (11_683_584 + 130_226) + 8}
     assert len(rows) == 4 and all(row["net"] <= 2.5 * row["size"] for row in rows), rows

@@ -25,6 +25,7 @@ from albert_tf.errors import InputError
 from albert_tf.recipes import ExampleSettings
 from albert_tf.settings import replace_fields
 from albert_tf.text.files import Paths
+from albert_tf.text.lines import without_autotuning
 from albert_tf.text.tokenizer import open_tokenizer
 
 
@@ -222,14 +223,14 @@ def _batch_epochs(
     # TensorFlow calls a shuffle inside of flat_map stateful, although its seed generator is only a dummy.
     options = tf.data.Options()
     options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
-    return (
+    batches = (
         tf.data.Dataset.range(epochs)
         .flat_map(rows)
         .batch(batch_size)
         .map(batch, tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
-        .with_options(options)
     )
+    return without_autotuning(batches.with_options(options))
 
 
 def _is_single_document(source: DocumentSource, context: tf.distribute.InputContext) -> bool:

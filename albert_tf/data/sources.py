@@ -37,6 +37,7 @@ from albert_tf.data.prepared import (
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
 from albert_tf.text.files import Paths, check_text_files, expand_globs
+from albert_tf.text.lines import without_autotuning
 from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
 
 DOCUMENTS_PER_BLOCK = 16
@@ -209,7 +210,7 @@ def document_tokens(
       int32 [T] for each document, or for each part of one that is longer than MAX_DOCUMENT_BYTES.
     """
     source = open_documents(inputs, vocabulary, **normalisation).select(share)
-    blocks = source.blocks(tf.distribute.InputContext()).prefetch(tf.data.AUTOTUNE)
+    blocks = without_autotuning(source.blocks(tf.distribute.InputContext()).prefetch(tf.data.AUTOTUNE))
     remaining = sys.maxsize if most is None else most
     for block in blocks.as_numpy_iterator():
         for document, _ in iter_documents(block):

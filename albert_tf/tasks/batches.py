@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from albert_tf.constants import EXAMPLE_NUMBERS, LABELS, WORD_IDS
 from albert_tf.tasks.examples import TokenizedExamples, check_length
+from albert_tf.text.lines import without_autotuning
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import InputFormat
 
@@ -91,7 +92,7 @@ def task_batches(
             return make_batch(tf.ensure_shape(examples[first : first + batch_size], [batch_size]), bucket)
 
         epochs = tf.data.Dataset.range(tf.int64.max if repeat else 1).flat_map(epoch_batches)
-        return epochs.map(batch, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+        return without_autotuning(epochs.map(batch, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE))
 
 
 def batches_per_epoch(rows: TokenizedExamples, global_batch_size: int) -> int:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from albert_tf.constants import HEAD_TAIL
 from albert_tf.errors import InputError, shorten
+from albert_tf.text.lines import without_autotuning
 from albert_tf.text.tokenizer import Vocabulary
 
 
@@ -276,7 +277,7 @@ def tokenize_texts(tokenize: Callable[..., Any], *texts: Sequence[str], at_once:
         if len(texts[0]) <= at_once:
             return tokenize(*columns)
         blocks = tf.data.Dataset.from_tensor_slices(columns).batch(at_once)
-        tokens = list(blocks.map(tokenize, tf.data.AUTOTUNE).prefetch(1))
+        tokens = list(without_autotuning(blocks.map(tokenize, tf.data.AUTOTUNE).prefetch(1)))
         if isinstance(tokens[0], tuple):
             return tuple(tf.concat(part, axis=0) for part in zip(*tokens, strict=True))
         return tf.concat(tokens, axis=0)

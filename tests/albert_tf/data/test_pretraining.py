@@ -91,6 +91,7 @@ def test_shapes_types_and_ids(dataset, batches):
     assert {name: x.shape for name, x in single.element_spec.items()} == {
         name: x.shape for name, x in spec.items()
     }
+    assert single.options().autotune.enabled is False  # it would delay the end
 
 
 def test_unmasked_examples_are_text_of_one_document(batches, tiny_tokenizer):

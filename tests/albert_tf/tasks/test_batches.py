@@ -112,6 +112,10 @@ def test_shapes(rows):
     assert task_batches(rows, S, 8).element_spec["input_mask"].shape.as_list() == [8, None]
 
 
+def test_no_autotuner_delays_the_end(rows):
+    assert task_batches(rows, S, 8, repeat=False).options().autotune.enabled is False
+
+
 def test_plans_by_hand():
     buckets = tf.constant([1, 0, 2, 0, 1])
     order, longest = batch_plan(buckets, 2, None)

@@ -98,8 +98,7 @@ def distilled(flags: argparse.Namespace, name: str, begun: Path, steps: int) -> 
 
 def row(flags: argparse.Namespace, name: str, run: Path, *, is_tuned: bool = False) -> float:
     """Prints a row of the table; returns the cosine distance, NaN where there is none."""
-    encoder = albert_tf.load(run)
-    encoder = getattr(encoder, "encoder", encoder)
+    encoder = albert_tf.load(run).encoder
     parameters = sum(int(np.prod(variable.shape)) for variable in encoder.variables)
     found = [line["eval_cosine_loss"] for line in _metrics(run) if "eval_cosine_loss" in line]
     distance = found[-1] if found else float("nan")

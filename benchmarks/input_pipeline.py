@@ -180,17 +180,8 @@ def print_memory(text: list[str], vocabulary: str, sizes: list[int], tasks: list
 
 def peak(task: str, text: str, vocabulary: str) -> str:
     """The megabytes that a task takes at most, in a process of its own and those that it starts."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.input_pipeline",
-        "--vocabulary",
-        vocabulary,
-        "--text",
-        text,
-        "--alone",
-        task,
-    ]
+    words = ["--vocabulary", vocabulary, "--text", text, "--alone", task]
+    command = [sys.executable, "-m", "benchmarks.input_pipeline", *words]
     most = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         while process.poll() is None:

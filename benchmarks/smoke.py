@@ -103,7 +103,7 @@ def glue() -> Path:
     """A folder with SST-2, STS-B, MRPC and RTE."""
     place = sst2().parent
     for task, labels in (("sts-b", "012345"), ("mrpc", "01"), ("rte", ("entailment", "not_entailment"))):
-        columns = [name for name in GLUE[task].columns if name is not None]
+        columns = GLUE[task].columns.names.values()
         (folder_of_task := place / GLUE[task].name).mkdir()
         for seed, part in enumerate(("train", "dev"), start=1):
             rows = [

@@ -141,7 +141,7 @@ def _load_encoder(run: RunDirectory, step: int | None) -> Any:
 
     model = load(run, step)
     check_finite(model, run, step)
-    return getattr(model, "encoder", model)
+    return model.encoder
 
 
 def _encoder_inputs(

@@ -178,7 +178,7 @@ def load_teacher(
     order = [known.index(label) for label in labels]
     model = load(run, dtype=compute.policy, fused=is_fused(compute))
     check_finite(model, run)
-    network = getattr(model, "encoder", model) if encoder_only else model
+    network = model.encoder if encoder_only else model
 
     def teacher(batch: Tensors) -> dict[str, tf.Tensor]:
         outputs = network(batch, training=False)

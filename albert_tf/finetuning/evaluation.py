@@ -130,7 +130,7 @@ def evaluate_finetuned(
       InputError: the run is not fine-tuned, or the data does not fit its task.
     """
     model = load_finetuned(run, step, xla=xla)._replace(patience=patience)
-    sets = read_dev_sets(model.spec, folder, file, columns or model.columns)
+    sets = read_dev_sets(model.spec, folder, file, model.table_columns(columns))
     return evaluate_records(model, sets, batch_size, logging.INFO)
 
 

@@ -156,10 +156,15 @@ class FinetunedModel(NamedTuple):
         """The task, with the settings of the model."""
         return self.spec.task_class(self.entries)
 
-    @property
-    def columns(self) -> Columns | None:
-        """The columns of a user's table, from task.json; None for other tasks."""
-        return Columns(**self.entries["columns"]) if "columns" in self.entries else None
+    def table_columns(self, columns: Columns | None = None) -> Columns | None:
+        """The columns of a user's table: the given ones, or those of task.json, which other tasks lack.
+
+        The sign between labels is that of task.json unless another one is given.
+        """
+        own = Columns(**self.entries["columns"]) if "columns" in self.entries else None
+        if columns is None or own is None or columns.label_separator is not None:
+            return columns or own
+        return columns._replace(label_separator=own.label_separator)
 
     def predict(
         self, records: Records, batch_size: int = 32, is_labelled: bool = False, level: int = logging.INFO

@@ -96,7 +96,7 @@ def predict_files(
     output_format: OutputFormat = SAME_AS_INPUT,
 ) -> dict[str, Content]:
     """The contents of the files that `predict` writes, by their names. See `predict` for the arguments."""
-    data, (folder, *others), columns = model.spec.format, distinct_paths(source), columns or model.columns
+    data, (folder, *others), columns = model.spec.format, distinct_paths(source), model.table_columns(columns)
     if columns is not None:
         output_format = output_format._replace(label_separator=columns.label_separator)
     if output_format.probabilities or output_format.top_k:

@@ -212,7 +212,7 @@ def exit_report(
     trained = load_finetuned(run, step, xla=False)
     check_patience(1, trained.entries.get("early_exit", False))
     depth = trained.model.config.num_hidden_layers
-    sets = read_dev_sets(trained.spec, folder, file, columns or trained.columns)
+    sets = read_dev_sets(trained.spec, folder, file, trained.table_columns(columns))
     metrics = {n: _measure(trained._replace(patience=n), sets, batch_size) for n in range(1, depth - 1)}
     metrics[depth] = _measure(trained, sets, batch_size)
     for row in metrics.values():

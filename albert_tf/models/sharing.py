@@ -93,7 +93,7 @@ class Variable(NamedTuple):
         return math.prod(self.shape)
 
 
-class NetworkPart(NamedTuple):
+class _Part(NamedTuple):
     """A part of the network in the tables. Shapes are letters, see `_sizes`; of layers input > output."""
 
     name: str
@@ -111,33 +111,56 @@ _ATTRIBUTES = {
 }
 
 
-def parse_parts(table: str) -> list[NetworkPart]:
+def _parse(table: str) -> list[_Part]:
     """The parts in the lines of a table: name, kind and shape of each."""
-    return [NetworkPart(*line.split()) for line in table.strip().splitlines()]
+    return [_Part(*line.split()) for line in table.strip().splitlines()]
 
 
-_EMBEDDINGS = parse_parts("""
+_EMBEDDINGS = _parse("""
 embeddings/word_embeddings       table V,E
 embeddings/token_type_embeddings table T,E
 embeddings/position_embeddings   table S,E
 embeddings/LayerNorm             norm  E
 """)
-_PROJECTION = parse_parts("encoder/embedding_hidden_mapping_in dense E>H")
-_POOLER = parse_parts("pooler/dense dense H>H")
+_PROJECTION = _parse("encoder/embedding_hidden_mapping_in dense E>H")
+_POOLER = _parse("pooler/dense dense H>H")
 
 # Parts of a block, inside the scope of its group.
-_ATTENTION = parse_parts("""
+_ATTENTION = _parse("""
 attention_1/self/query   dense H>H
 attention_1/self/key     dense H>H
 attention_1/self/value   dense H>H
 attention_1/output/dense dense H>H
 LayerNorm                norm  H
 """)
-_FEED_FORWARD = parse_parts("""
+_FEED_FORWARD = _parse("""
 ffn_1/intermediate/dense        dense H>I
 ffn_1/intermediate/output/dense dense I>H
 LayerNorm_1                     norm  H
 """)
+
+
+HEADS = {
+    "mlm": _parse("""
+cls/predictions/transform/dense     dense H>E
+cls/predictions/transform/LayerNorm norm  E
+cls/predictions                     bias  V
+"""),
+    "sentence": _parse("cls/seq_relationship output H>2"),
+    "classifier": _parse("classifier output H>K"),
+    "exits": _parse("exits output H>X,K"),  # all layers except the last
+    "token_classifier": _parse("classifier output H>K"),
+    "span": _parse("cls/squad output H>2"),
+    # run_squad_v2's.
+    "answerable_span": _parse("""
+start_logits/dense   dense  H>1
+end_logits/dense_0   dense  2H>H
+end_logits/LayerNorm norm   H
+end_logits/dense_1   dense  H>1
+answer_class/dense_0 dense  2H>H
+answer_class/dense_1 kernel H>1
+"""),
+}
 
 
 def encoder_variables(config: AlbertConfig) -> list[Variable]:
@@ -158,15 +181,15 @@ def encoder_variables(config: AlbertConfig) -> list[Variable]:
     return part_variables(parts, config)
 
 
-def _with_scope(scope: BlockScope, parts: Iterable[NetworkPart]) -> list[NetworkPart]:
+def _with_scope(scope: BlockScope, parts: Iterable[_Part]) -> list[_Part]:
     return [part._replace(name=f"{scope.scope()}/{part.name}") for part in parts]
 
 
-def part_variables(parts: Iterable[NetworkPart], config: AlbertConfig, num_labels: int = 1) -> list[Variable]:
+def part_variables(parts: Iterable[_Part], config: AlbertConfig, num_labels: int = 1) -> list[Variable]:
     """The variables of parts of a network.
 
     Args:
-      parts: the parts, as `parse_parts` returns them.
+      parts: the parts, such as those of one of HEADS.
       config: architecture of the network.
       num_labels: number of logits of a head, K.
     """
@@ -236,10 +259,5 @@ def head_parameters(config: AlbertConfig) -> int:
     >>> head_parameters(AlbertConfig())
     130226
     """
-    width, embedding = config.hidden_size, config.embedding_size
-    masked_tokens = _dense_parameters(width, embedding) + 2 * embedding + config.vocab_size
-    return masked_tokens + (0 if config.pooler == "none" else _dense_parameters(width, 2))
-
-
-def _dense_parameters(inputs: int, outputs: int) -> int:
-    return inputs * outputs + outputs
+    heads = ("mlm",) if config.pooler == "none" else ("mlm", "sentence")
+    return sum(variable.size for head in heads for variable in part_variables(HEADS[head], config))

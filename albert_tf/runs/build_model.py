@@ -14,7 +14,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, check_choice, make_check
 from albert_tf.models.encoder import AlbertEncoder, NetworkModel
-from albert_tf.models.sharing import Variable, encoder_variables, parse_parts, part_variables
+from albert_tf.models.sharing import HEADS, Variable, encoder_variables, part_variables
 from albert_tf.models.span_labeler import AlbertSpanLabeler
 from albert_tf.models.task_models import (
     AlbertClassifier,
@@ -144,29 +144,6 @@ def arguments_of(task: Mapping[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-_HEADS = {
-    "mlm": parse_parts("""
-cls/predictions/transform/dense     dense H>E
-cls/predictions/transform/LayerNorm norm  E
-cls/predictions                     bias  V
-"""),
-    "sentence": parse_parts("cls/seq_relationship output H>2"),
-    "classifier": parse_parts("classifier output H>K"),
-    "exits": parse_parts("exits output H>X,K"),  # all layers except the last
-    "token_classifier": parse_parts("classifier output H>K"),
-    "span": parse_parts("cls/squad output H>2"),
-    # run_squad_v2's.
-    "answerable_span": parse_parts("""
-start_logits/dense   dense  H>1
-end_logits/dense_0   dense  2H>H
-end_logits/LayerNorm norm   H
-end_logits/dense_1   dense  H>1
-answer_class/dense_0 dense  2H>H
-answer_class/dense_1 kernel H>1
-"""),
-}
-
-
 def model_variables(config: AlbertConfig, task: Mapping[str, Any]) -> list[Variable]:
     """All variables of a model.
 
@@ -188,6 +165,6 @@ def variable_shapes(config: AlbertConfig, task: Mapping[str, Any]) -> dict[str, 
 
 def head_variables(task: Mapping[str, Any], config: AlbertConfig | None = None) -> list[Variable]:
     """The variables of a model's head. Without a config, the shapes are those of ALBERT-base."""
-    parts = [part for head in MODELS[task["model"]].heads(task) for part in _HEADS[head]]
+    parts = [part for head in MODELS[task["model"]].heads(task) for part in HEADS[head]]
     num_labels = task.get("num_labels", 1)  # multiple choice has one logit per row
     return part_variables(parts, config or AlbertConfig(), num_labels)

@@ -46,6 +46,12 @@ class Columns(NamedTuple):
     id: str | None = None  # None: the rows are counted from 0
     label_separator: str | None = None  # between several labels in a cell; None: any of LABEL_SEPARATORS
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the columns that there are."""
+        names = self._asdict() | {"label_separator": None}
+        return {field: name for field, name in names.items() if name is not None}
+
 
 def read_user_table(
     file: PathLike, needs_labels: bool, columns: Columns | None, has_lists: bool = False
@@ -74,8 +80,7 @@ def read_text_records(table: Table, columns: Columns, has_lists: bool = False) -
     A missing text becomes an empty one. Raises an InputError if there is no such column, if a cell is not a
     text, number, truth value or date, or if there are labels to read and no rows.
     """
-    separator, columns = columns.label_separator, columns._replace(label_separator=None)
-    names = {field: name for field, name in columns._asdict().items() if name is not None}
+    names = columns.names
     numbers = {field: table.column_index(name, field) for field, name in names.items()}
     label_number = numbers.pop("label", None)
     if label_number is not None and not table.rows:
@@ -88,7 +93,7 @@ def read_text_records(table: Table, columns: Columns, has_lists: bool = False) -
         if label_number is not None:
             cell = row.cells[label_number]
             if has_lists:
-                label = _parse_labels(cell, names["label"], where, separator) or None
+                label = _parse_labels(cell, names["label"], where, columns.label_separator) or None
             else:
                 label = _parse_text(cell, names["label"], where).strip() or None  # "a " and "a" are one label
         row_id = texts.get("id") or str(count)

@@ -70,7 +70,7 @@ def test_outputs_and_back(golden, tmp_path, case):
 
 def kernel(run):
     model = albert_tf.load(run)
-    return getattr(model, "encoder", model).pooler.kernel.numpy()
+    return model.encoder.pooler.kernel.numpy()
 
 
 @pytest.mark.parametrize("prefix", ["", "module.albert.", "model.encoder."])

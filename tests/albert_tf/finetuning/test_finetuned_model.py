@@ -197,3 +197,18 @@ def test_every_command_that_computes_has_the_flag(asked, finetuned, own_table, t
     for words in (evaluate, predict):
         with pytest.raises(Called):
             cli.run([*map(str, words), "--deterministic"])
+
+
+@pytest.mark.parametrize(
+    ("named", "used"),
+    [
+        (None, Columns("t", label="l", label_separator=",")),
+        (Columns("other"), Columns("other", label_separator=",")),
+        (Columns("other", label_separator="/"), Columns("other", label_separator="/")),
+    ],
+)
+def test_the_separator_of_the_training_data_stays(named, used):
+    entries = {"columns": {"text": "t", "label": "l", "label_separator": ","}}
+    model = finetuned_model.FinetunedModel(None, None, None, entries, 0)
+    assert model.table_columns(named) == used
+    assert model._replace(entries={}).table_columns(named) == named

@@ -37,6 +37,7 @@ _ABANDONED = 24 * 3600  # seconds; older temporary folders are removed
 _RENAME_EXCHANGE = 2  # of linux/fs.h
 _LONGEST_NAME = 220  # bytes; filesystems take 255, and names of temporary files are longer
 _LONGEST_PATH = 3800  # bytes; the system takes 4096
+_WITHOUT_HOST = ("file",)  # schemes whose addresses begin with the path
 _SCHEME = re.compile(r"([A-Za-z][\w+.-]+):/+")
 
 
@@ -81,7 +82,10 @@ def address_of(path: str | os.PathLike[str]) -> str | None:
     """
     text = os.fspath(path)
     match = _SCHEME.match(text)
-    return None if match is None else f"{match[1]}://{text[match.end() :]}"
+    if match is None:
+        return None
+    is_path = match[1] in _WITHOUT_HOST or match[0].endswith(":///")
+    return f"{match[1]}://{'/' * is_path}{text[match.end() :]}"
 
 
 def check_output_path(path: Path, *, is_folder: bool) -> None:
@@ -114,7 +118,8 @@ def check_output_path(path: Path, *, is_folder: bool) -> None:
         raise NotADirectoryError(errno.ENOTDIR, reason, str(path))
     if existing == whole and not (whole.is_dir() if is_folder else whole.is_file()):
         raise FileExistsError(f"{path} is not a {'folder' if is_folder else 'file'}: name another place")
-    folder = existing if existing != whole else existing.parent  # the temporary file or folder is made in it
+    # A temporary folder is made in an existing folder, a temporary file beside an existing file.
+    folder = existing.parent if existing == whole and not is_folder else existing
     if not os.access(folder, os.W_OK | os.X_OK):
         reason = f"cannot be written (the folder {folder} is read-only): name another place"
         raise PermissionError(errno.EACCES, reason, str(path))

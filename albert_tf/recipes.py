@@ -275,7 +275,7 @@ class PretrainingRecipe:
 
     Args:
       optimizer: "lamb" or "adamw".
-      learning_rate: learning rate after the warm-up.
+      learning_rate: learning rate that the decay begins from, at step 0; the warm-up joins it later.
       batch_size: examples per step, over all devices.
       steps: number of steps.
       warmup_steps: steps of linear warm-up.

@@ -25,6 +25,11 @@ _MAX_PIECES = 400  # tokens named along a side of all attention maps
 _LARGEST_AREA = 160.0  # of a point in a calibration plot
 
 
+# Files are the same each time, and a label such as "$5" is no formula.
+_PLOT_STYLE: dict[str, Any] = {"svg.hashsalt": "albert_tf", "text.parse_math": False}
+
+
+@matplotlib.rc_context(_PLOT_STYLE)
 def draw_tables(tables: Sequence[ReportTable], form: str = "png") -> bytes:
     """Draws tables side by side. Returns the content of an image file in a format of matplotlib."""
     sizes = [_figure_size(table) for table in tables]
@@ -41,6 +46,7 @@ def draw_tables(tables: Sequence[ReportTable], form: str = "png") -> bytes:
     return _render(figure, form)
 
 
+@matplotlib.rc_context(_PLOT_STYLE)
 def draw_attention_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
     """Draws attention maps, one layer per row and one head per column.
 
@@ -82,8 +88,7 @@ def draw_attention_maps(maps: np.ndarray, pieces: Sequence[str]) -> bytes:
 def _render(figure: Figure, form: str = "png") -> bytes:
     """The content of an image file of a figure."""
     content = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "albert_tf"}):
-        figure.savefig(content, dpi=120, format=form)
+    figure.savefig(content, dpi=120, format=form)
     return content.getvalue()
 
 

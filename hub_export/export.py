@@ -29,7 +29,7 @@ from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, o
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.serving import DEFAULT, ServingModel, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
-from albert_tf.text.tokenizer_config import TOKENIZER_FILE, resolve_settings
+from albert_tf.text.tokenizer_config import TOKENIZER_FILE, VOCABULARY_FILES
 from hub_export import module_comparison
 from hub_export.card import CARD, MARK, model_card
 from hub_export.module_comparison import check as check_module
@@ -117,17 +117,20 @@ def export(
     task = run.task  # read first: it raises if the folder is not a run
     if not encoder_only and run.vocabulary is None:
         raise InputError(f"{run} has no vocabulary: only its encoder can be exported (`encoder_only`)")
+    if encoder_only and (version != 1 or (seq_length is not None and not xla)):
+        raise InputError(
+            "`seq_length` and `version` are of the other modules: leave them out, or `encoder_only`"
+        )
     tokenizer = None if encoder_only else run.load_tokenizer()
-    seq_length = task.get("seq_length", SEQ_LENGTH) if seq_length is None else seq_length
     longest = run.config.max_position_embeddings
-    if tokenizer is not None:
-        least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
-        check_range("seq_length", seq_length, at_least=least, at_most=longest)
-        check_range("version", version, at_least=1)
+    seq_length = min(task.get("seq_length", SEQ_LENGTH), longest) if seq_length is None else seq_length
+    least = 1 if tokenizer is None else 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
+    check_range("seq_length", seq_length, at_least=least, at_most=longest)
+    check_range("version", version, at_least=1)
     serving_folder = f"{SERVING}/{version}"
     _check_output(output, None if encoder_only else output / serving_folder)
     step = run.default_step() if step is None else step
-    loaded = load(run, step)
+    loaded = load(run, step, dtype="float32")
     check_finite(loaded, run, step)
     model = cast_model(loaded, dtype)
     # Numbers of columns that XLA compiles for: lengths of texts, and the longest input for other ids.
@@ -137,7 +140,7 @@ def export(
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
     card = model_card(run, step, loaded, dtype, seq_length, serving_folder, signatures, license, xla)
-    lowercase = resolve_settings(run.vocabulary, run.tokenizer)["lowercase"]
+    lowercase = run.tokenizer["lowercase"]
     module = encoder_module(model, run.vocabulary, lowercase, lengths)
     with make_folders(output), temporary_path(output / "export") as stage, reraise_with_path(output, stage):
         stage.mkdir()
@@ -230,8 +233,7 @@ def save_serving(
     functions = {name: signature.function.get_concrete_function() for name, signature in signatures.items()}
     expected = save_module(root, folder, functions, requests)
     if HEAD_SIGNATURE in signatures:
-        vocabulary = Path(str(run.vocabulary)).name  # the tokenizer's file
-        names = CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, vocabulary
+        names = CONFIG_FILE, TOKENIZER_FILE, TASK_FILE, *VOCABULARY_FILES[served.tokenizer.kind]
         copy_files(run, {name: name for name in names}, folder / "assets")
     # With XLA, requests of all shapes compile all programs during the warm-up.
     shapes = served.compiled.shapes if served.compiled is not None else []

@@ -23,9 +23,11 @@ from albert_tf.io import check_new_local_folder, json_text, new_local_folder
 from albert_tf.models.encoder import text_states
 from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
+from albert_tf.tasks import create_task
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.serving import ServingModel, Signature
 from albert_tf.tasks.task import SEQ_LENGTH, to_arrays
+from albert_tf.text.files import check_text_files
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, read_vocabulary
 from hub_export.card import CARD, NO_LICENSE, fill_template
@@ -36,6 +38,7 @@ from hub_export.serving_signatures import head_signature, ids_signature
 NamedArrays = Mapping[str, np.ndarray]
 Rows = Sequence[NamedArrays]
 Call = Callable[[NamedArrays], NamedArrays]  # inputs to outputs
+Decisions = Mapping[str, Callable[[np.ndarray], np.ndarray]]  # by outputs
 
 
 # `function` is here a tf.function with one input signature, from int32 tensors to a dict of tensors.
@@ -176,11 +179,19 @@ RUNTIMES = {
 
 RUNTIME_TOLERANCE = 1e-3  # largest absolute difference of a float32 network to TensorFlow
 
-# Outputs that hold decisions, with functions to decisions. Their agreement with TensorFlow is counted.
-DECISIONS = {
+# Functions from outputs to decisions, whose agreement with TensorFlow is counted.
+DECISIONS: Decisions = {
     **dict.fromkeys(("logits", "start_logits", "end_logits"), lambda x: x.argmax(-1)),
     "start_top_index": lambda x: x[..., 0],
 }
+
+
+def decisions_of(entries: Mapping[str, Any]) -> Decisions:
+    """DECISIONS of a run, given the entries of task.json: labels by a threshold, if there is one."""
+    if not entries.get("multi_label") and entries.get("threshold") is None:
+        return DECISIONS
+    task: Any = create_task(entries)
+    return {"logits": lambda x: next(iter(task.decide(task.scores(tf.constant(x))).values())).numpy()}
 
 
 def export_to(
@@ -218,7 +229,7 @@ def export_to(
     target, run = RUNTIMES[runtime], open_run(run)
     target.check_installed(calibrate is not None)
     check_new_local_folder(Path(output))
-    model = load(run, step)
+    model = load(run, step, dtype="float32")
     check_finite(model, run, step)
     longest = model.config.max_position_embeddings
     seq_length = min(run.task.get("seq_length", SEQ_LENGTH), longest) if seq_length is None else seq_length
@@ -240,8 +251,8 @@ def export_to(
             for name, path in (("float32", file), ("int8", int8)):
                 call = target.load(path)
                 networks.append(ComparedNetwork(f"{target.title}, {name}", call, rows, _megabytes(path)))
-            table = comparison_table(networks)
-        _copy_files(run, folder)
+            table = comparison_table(networks, decisions_of(run.task))
+        _copy_files(run, folder, seq_length)
         fixed_shape = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time."
         no_exits = (
             "\nThe run has exits after each layer; here all layers are computed: there are no early exits.\n"
@@ -293,7 +304,8 @@ def read_calibration_rows(run: RunDirectory, model: Any, file: Path, seq_length:
     if run.vocabulary is None or run.task["model"] == "multiple_choice":
         problem = "has no vocabulary" if run.vocabulary is None else "chooses among options"
         raise InputError(f"calibrate={str(file)!r}: {run} {problem}: leave it out")
-    lines = [line.split("\t", 1) for line in file.read_text("utf-8").splitlines() if line.strip()]
+    check_text_files([str(file)])
+    lines = [line.split("\t", 1) for line in file.read_text("utf-8").split("\n") if line.strip()]
     count = 2 if run.task["model"] == "span_labeler" else len(lines[0]) if lines else 1
     if not lines:
         raise InputError(f"calibrate={str(file)!r} holds no text: write some, one per line")
@@ -329,16 +341,19 @@ def _tensorflow_call(signature: Signature) -> Call:
 def largest_difference(outputs: NamedArrays, expected: NamedArrays, row: NamedArrays) -> float:
     """The largest absolute difference between two networks' outputs, without outputs at padding."""
     return max(
-        float(np.abs(output - expected[name])[_token_index(output, row)].max())
+        float(
+            np.abs(output - expected[name])[row[INPUT_MASK] > 0 if _is_per_token(name, output) else ...].max()
+        )
         for name, output in outputs.items()
         if np.issubdtype(output.dtype, np.floating)
     )
 
 
-def _token_index(output: np.ndarray, row: NamedArrays) -> Any:
-    """An index that selects tokens from an output [B, S, …], and all elements from other outputs."""
-    mask = row[INPUT_MASK]
-    return mask > 0 if output.shape[:2] == mask.shape else ...
+def _is_per_token(name: str, output: np.ndarray) -> bool:
+    """Whether an output [B, S, …] has values of each token."""
+    return name in ("sequence_output", "start_logits", "end_logits") or (
+        name == "logits" and output.ndim == 3
+    )
 
 
 class ComparedNetwork(NamedTuple):
@@ -350,10 +365,10 @@ class ComparedNetwork(NamedTuple):
     megabytes: float
 
 
-def comparison_table(networks: Sequence[ComparedNetwork]) -> str:
+def comparison_table(networks: Sequence[ComparedNetwork], decisions: Decisions) -> str:
     """A table of networks: size, latency, and agreement with the first network, which is TensorFlow's.
 
-    For each text, all networks are timed one after the other.
+    For each text, all networks are timed one after the other. `decisions`: see `decisions_of`.
     """
     for network in networks:
         network.call(network.rows[0])  # warm-up
@@ -369,20 +384,26 @@ def comparison_table(networks: Sequence[ComparedNetwork]) -> str:
     for name, _, rows, megabytes in networks:
         expected = list(map(networks[0].call, rows))
         apart = max(map(largest_difference, answers[name], expected, rows))
-        same = _format_agreement(answers[name], expected, rows)
+        same = _format_agreement(answers[name], expected, rows, decisions)
         milliseconds = 1000 * statistics.median(seconds[name])
         lines.append(f"| {name} | {megabytes:.2f} | {milliseconds:.2f} | {same} | {apart:.1e} |")
     return "\n".join(lines)
 
 
-def _format_agreement(outputs: Rows, expected: Rows, texts: Rows) -> str:
+def _format_agreement(
+    outputs: Rows,
+    expected: Rows,
+    texts: Rows,
+    decisions: Decisions = DECISIONS,
+) -> str:
     """The share of equal decisions in per cent; a dash if the outputs hold no decisions."""
-    same = [
-        (decide(one[name]) == decide(other[name]))[_token_index(decide(one[name]), text)].reshape(-1)
-        for one, other, text in zip(outputs, expected, texts, strict=True)
-        for name, decide in DECISIONS.items()
-        if name in other and other[name].shape[-1] > 1
-    ]
+    same = []
+    for one, other, text in zip(outputs, expected, texts, strict=True):
+        for name in decisions.keys() & other.keys():
+            if other[name].shape[-1] > 1:
+                equal = decisions[name](one[name]) == decisions[name](other[name])
+                is_tag = name == "logits" and _is_per_token(name, other[name])
+                same.append((equal[text[INPUT_MASK] > 0] if is_tag else equal).reshape(-1))
     return f"{100 * np.concatenate(same).mean():.1f} %" if same else "–"
 
 
@@ -390,11 +411,11 @@ def _megabytes(file: Path) -> float:
     return sum(part.stat().st_size for part in file.parent.glob(f"{file.stem}.*")) / 1e6
 
 
-def _copy_files(run: RunDirectory, folder: Path) -> None:
-    """Copies the settings of a run and its vocabulary, if any, to a folder."""
+def _copy_files(run: RunDirectory, folder: Path, seq_length: int) -> None:
+    """Copies the settings of a run and its vocabulary, if any, to a folder, with the longest input."""
     copy_files(run, {name: name for name in (CONFIG_FILE, TOKENIZER_FILE)}, folder)
     pairs = takes_pairs(run.task)  # for readers that do not know the names of tasks
-    task = run.task if pairs is None else {**run.task, PAIRS_KEY: pairs}
+    task = {**run.task, "seq_length": seq_length, **({} if pairs is None else {PAIRS_KEY: pairs})}
     (folder / TASK_FILE).write_text(json_text(task), encoding="utf-8")
     for name, content in {} if run.vocabulary is None else read_vocabulary(run.vocabulary).items():
         (folder / name).write_bytes(content)

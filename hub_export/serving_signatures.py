@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.constants import ENCODER_INPUTS, Tensors
-from albert_tf.models.encoder import with_pooled_output
+from albert_tf.models.encoder import text_states
 from albert_tf.runs.build_model import task_of
 from albert_tf.tasks import create_task
 from albert_tf.tasks.feature_extraction import FeatureExtraction
@@ -35,13 +35,9 @@ def serving_signatures(served: ServingModel) -> dict[str, Signature]:
     """
     model, encoder, ids = served.model, served.encoder, served.tokenizer.vocabulary.special_ids
 
-    def encode(inputs: Tensors) -> Tensors:
-        return with_pooled_output(encoder(inputs, training=False))
-
     # A concrete function: the graph of `head` then calls the graph of `tokens` and repeats no layers.
-    call = served.compiled or tf.function(encode, autograph=False).get_concrete_function(
-        ids_spec(ENCODER_INPUTS)
-    )
+    encode = tf.function(functools.partial(text_states, encoder), autograph=False)  # no layers, no exits
+    call = served.compiled or encode.get_concrete_function(ids_spec(ENCODER_INPUTS))
     example = dict(zip(ENCODER_INPUTS, ([[ids.start, ids.separator]], [[1, 1]], [[0, 0]]), strict=True))
     ids_signatures = {TOKENS_SIGNATURE: Signature(ids_signature(call), example)}
     if model is encoder:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from albert_tf.cli import flags as shared
+from albert_tf.config import PRESETS
 from albert_tf.errors import check_range
 from albert_tf.io import dump_json
 from albert_tf.recipes import DEFAULT_RECIPE, PRETRAINING_RECIPES, PretrainingRecipe
@@ -50,7 +51,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="a preset or a JSON file; its recipe has the defaults of the other flags",
     )
     other = "a second network, with the same steps; none: no second network (bert_large)"
-    add("--against", metavar="CONFIG", default="bert_large", help=other)
+    add("--against", metavar="CONFIG", help=other)
     shared.add_field_flags(parser, PretrainingRecipe, "the recipe's", only=_SIZES)
     add("--devices", type=int, default=1, help="devices that divide the batch (1)")
     add("--memory", type=float, metavar="GB", help="of a device: find the smallest --accumulate that fits")
@@ -69,6 +70,9 @@ def run(flags: argparse.Namespace) -> None:
         if (value := getattr(flags, name)) is not None:
             check_range(f"`{name}`", value, above=0, below=float("inf"))
     plans = {flags.config: _plan_network(flags, "--config")}
+    if flags.against is None:  # unless it has too few positions
+        fits = getattr(flags, "seq_length", 0) <= PRESETS["bert_large"].max_position_embeddings
+        flags.against = "bert_large" if fits else "none"
     if flags.against not in ("none", flags.config):
         plans[flags.against] = _plan_network(flags, "--against")
     if flags.json:

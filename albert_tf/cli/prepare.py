@@ -11,6 +11,8 @@ from albert_tf.recipes import PreparationSettings
 from albert_tf.signals import quiet_start
 from albert_tf.text.tokenizer_config import read_vocabulary
 
+_EXAMPLE_FLAGS = ("seq_length", "max_predictions", "dupe_factor")
+
 SUMMARY = "text to tokenised documents, on Apache Beam"
 
 
@@ -31,6 +33,8 @@ def run(flags: argparse.Namespace) -> None:
     read_vocabulary(flags.vocabulary)  # raises if it is missing
     with quiet_start():
         from albert_tf.data.prepare import prepare
+    if getattr(flags, "format", PreparationSettings.format) == "documents":
+        shared.check_unused(flags, _EXAMPLE_FLAGS, "documents, without --format examples")
     options = {
         **shared.provided_fields(flags, PreparationSettings),
         **shared.provided_tokenizer_settings(flags),

@@ -47,6 +47,10 @@ def run(flags: argparse.Namespace) -> None:
     """Trains the model."""
     if flags.budget is not None and hasattr(flags, "steps"):
         raise InputError("--budget decides the steps: leave --steps out")
+    if flags.budget is not None and hasattr(flags, "warmup_steps"):
+        raise InputError(
+            "--budget decides the warm-up, a tenth of the steps at most: leave --warmup_steps out"
+        )
     read_vocabulary(flags.vocabulary)  # raises if it is missing
     tokenizer = resolve_settings(flags.vocabulary, shared.provided_tokenizer_settings(flags))
     with quiet_start():

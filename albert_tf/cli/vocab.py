@@ -18,7 +18,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--vocab_size", type=int, default=30000, help="pieces (30000)")
     add("--output", required=True, help="the .model file to write, or vocab.txt, or byte-level BPE's folder")
     add("--kind", choices=VOCABULARY_FILES, default=SENTENCEPIECE, help=kind)
-    add("--max_sentences", type=int, default=10_000_000, help="lines sampled of a larger corpus")
+    add("--max_sentences", type=int, help="lines sampled of a larger corpus, by sentencepiece (10000000)")
     shared.add_tokenizer_flags(parser)
 
 
@@ -26,7 +26,9 @@ def run(flags: argparse.Namespace) -> None:
     """Writes the vocabulary."""
     with quiet_start():
         from albert_tf.text.vocabulary_training import train_vocabulary
-    options = {name: getattr(flags, name) for name in ("vocab_size", "max_sentences", "kind")}
+    if flags.kind != SENTENCEPIECE:
+        shared.check_unused(flags, ["max_sentences"], f"--kind {flags.kind}")
+    options = shared.provided(flags, ("vocab_size", "max_sentences", "kind"))
     vocabulary = train_vocabulary(
         flags.input, flags.output, **options, **shared.provided_tokenizer_settings(flags)
     )

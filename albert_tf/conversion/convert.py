@@ -165,7 +165,7 @@ def _write_format(
         run.check_vocabulary(file, fingerprint_of(files))
         check_vocabulary(file, model.config.vocab_size, exactly=True)
         special = open_tokenizer(file).vocabulary.special_ids
-    tokenizer = resolve_settings(file, run.tokenizer)
+    tokenizer = run.tokenizer if file is None else resolve_settings(file, run.tokenizer)
     with new_local_folder(output) as folder:
         if target == "google":
             google.write_google(model, folder, step or 0)
@@ -174,10 +174,11 @@ def _write_format(
         if files and kind == SENTENCEPIECE:
             (content,) = files.values()
             files = {WRITERS[target]: content}  # the formats have other names for it
-            settings_file = tokenizer_settings_path(folder / WRITERS[target])
-            write_local_json(settings_file, {TOKENIZER_KIND: kind, **tokenizer})
             if target == "huggingface":
                 write_local_json(folder / FAST_TOKENIZER, albert_tokenizer_json(content, tokenizer))
+        if files and (kind == SENTENCEPIECE or target == "google"):  # transformers has a file for the others'
+            settings_file = tokenizer_settings_path(folder / next(iter(files)))
+            write_local_json(settings_file, {TOKENIZER_KIND: kind, **tokenizer})
         for name, content in files.items():
             (folder / name).write_bytes(content)
     return [name for name in run.shapes if name.startswith("exits/")]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
@@ -78,6 +79,8 @@ def open_tf1_variables(
     tensors = with_usual_names(tensors, GOOGLE_SCOPE, "embeddings/word_embeddings")
     tensors = tensors.rename(_layer_norm_names(tensors.shapes))
     task = {"model": "encoder"} if partial else infer_task(tensors, "google", family)
+    if config.family == "bert" and task.get("sentence_objective") == "sop":
+        task["sentence_objective"] = "nsp"
     if family != "bert" and config.embedding_size == config.hidden_size:
         projects = f"{GOOGLE_SCOPE}encoder/embedding_hidden_mapping_in/kernel" in tensors.shapes
         config = config.replace(project_embeddings=projects or None)
@@ -153,6 +156,14 @@ def write_google(model: Any, folder: Path, step: int) -> None:
     """
     is_bert = model.config.family == "bert"
     write_local_json(folder / (GOOGLE_BERT_FILE if is_bert else GOOGLE_FILE), google_config(model.config))
+    usual = "nsp" if is_bert else "sop"
+    if (objective := getattr(model, "sentence_objective", usual)) not in (usual, "none"):
+        logging.warning(
+            "the sentence head was trained by %s, the code of %s takes it for %s",
+            objective,
+            model.config.family,
+            usual,
+        )
     google = variable_map("google", model.config, task_of(model))
     tensors = {google[x.name.partition(":")[0]].name: x.read_value() for x in model.variables}
     tensors["global_step"] = tf.constant(step, tf.int64)

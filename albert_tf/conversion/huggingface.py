@@ -33,8 +33,16 @@ from albert_tf.conversion.transfer import (
     list_files,
     with_usual_names,
 )
-from albert_tf.errors import InputError, check_choice, check_range, check_type, shorten
-from albert_tf.io import dump_json, read_local_json, write_local_json
+from albert_tf.errors import (
+    InputError,
+    check_choice,
+    check_range,
+    check_type,
+    make_check,
+    make_list_check,
+    shorten,
+)
+from albert_tf.io import dump_json, parse_json, read_local_bytes, read_local_json, write_local_json
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.checkpoints import CheckpointTensors
 from albert_tf.runs.schemas import check_task
@@ -122,7 +130,9 @@ WEIGHTS_FILE, WEIGHTS_INDEX_FILE = "model.safetensors", "model.safetensors.index
 _WITHOUT_POOLER = ("ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
 _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
 
-_POOLING = "1_Pooling/config.json"  # of sentence-transformers
+POOLING, MODULES = "1_Pooling/config.json", "modules.json"  # of sentence-transformers
+SENTENCE_LENGTH = "sentence_bert_config.json"  # of sentence-transformers, with `max_seq_length`
+_READ_MODULES = ("Transformer", "Pooling", "Normalize")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 _PROJECTION = f"{HUGGING_FACE_SCOPE}encoder.embedding_hidden_mapping_in"
@@ -137,7 +147,7 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
       InputError: the config contradicts the weights, or describes a network that this package cannot build.
     """
     folder = path if path.is_dir() else path.parent
-    _warn_about_pooling(folder / _POOLING)
+    _warn_about_sentence_vectors(folder)
     tensors = open_safetensors(_find_weights(path))
     config = config or find_single_file(folder, HUGGING_FACE_CONFIG)
     values, shape = read_local_json(config), AlbertConfig.from_json_file(config)
@@ -172,7 +182,7 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
     return ForeignModel(
         tensors,
         shape,
-        task,
+        task | _longest_text(folder, task, shape.max_position_embeddings),
         variable_map("hugging_face", shape, task),
         vocabulary=None,  # `with_tokenizer` finds it
         is_ignored=ignored.__contains__,
@@ -180,16 +190,36 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
     )
 
 
-def _warn_about_pooling(file: Path) -> None:
-    """Warns if sentence-transformers does not pool by the mean, the default of our embeddings."""
-    if file.is_file():
-        values = read_local_json(file)
-        modes = [name.removeprefix("pooling_mode_") for name, value in values.items() if value is True]
-        if "cls_token" in modes:
+def _warn_about_sentence_vectors(folder: Path) -> None:
+    """Warns if sentence-transformers makes other vectors than the mean, the default of our embeddings."""
+    if (file := folder / POOLING).is_file():
+        prefix = "pooling_mode_"
+        modes = [name for name, value in read_local_json(file).items() if value is True]
+        modes = [name.removeprefix(prefix) for name in modes if name.startswith(prefix)]
+        if modes == ["cls_token"]:
             logging.warning('%s pools the first token: pass pooling="first" to "feature-extraction"', file)
-        elif "mean_tokens" not in modes:
-            pooling = ", ".join(modes) or "nothing"
+        elif modes != ["mean_tokens"]:
+            pooling = " and ".join(modes) or "nothing"
             logging.warning("%s pools by %s: here are mean and first alone", file, pooling)
+    if (file := folder / MODULES).is_file():
+        modules = parse_json(read_local_bytes(file), file)
+        make_list_check(make_check("Mapping"))(str(file), modules)
+        types = [str(module.get("type")).rpartition(".")[2] for module in modules]
+        if others := [name for name in types if name not in _READ_MODULES]:
+            logging.warning("%s: vectors here are those before %s, which is not read", file, others[0])
+
+
+def _longest_text(folder: Path, task: Mapping[str, Any], positions: int) -> dict[str, int]:
+    """`seq_length` of task.json, as sentence-transformers or the tokenizer of a fine-tuned network has it."""
+    lengths = [
+        read_local_json(folder / file).get(key)
+        for file, key in ((SENTENCE_LENGTH, "max_seq_length"), (TOKENIZER_CONFIG, "model_max_length"))
+        if (folder / file).is_file()
+    ]
+    known = [length for length in lengths if type(length) is int and length > 0]
+    if (folder / SENTENCE_LENGTH).is_file() or task["model"] not in ("encoder", "pretrainer"):
+        return {"seq_length": min([*known, positions])}
+    return {}
 
 
 def _newer_name(name: str) -> str:

@@ -95,8 +95,7 @@ def with_tokenizer(
     config = _read_json(folder / TOKENIZER_CONFIG)
     if vocabulary is not None:
         settings = _class_settings(config, read_tokenizer_kind(vocabulary)) if config else {}
-        usual = {name: value for name, value in settings.items() if name in TOKENIZER_DEFAULTS}
-        return source._replace(vocabulary=vocabulary, tokenizer=usual or None)
+        return source._replace(vocabulary=vocabulary, tokenizer=settings or None)
     try:
         return _with_folder_tokenizer(source, folder, scratch, config)
     except InputError as error:

@@ -81,7 +81,7 @@ def resolve_run(origin: PathLike) -> RunDirectory:
         run_directory = RunDirectory(name, "init_from")
         if not (is_local(run_directory.path) and run_directory.is_hugging_face):
             return run_directory
-        newest = max(path.stat().st_mtime_ns for path in Path(run_directory.path).iterdir())
+        newest = max(path.lstat().st_mtime_ns for path in Path(run_directory.path).iterdir())
         return RunDirectory(Path(_convert_folder(run_directory.path, newest).name, "run"))
     from albert_tf.conversion.download import cache_folder, local_checkpoint
 

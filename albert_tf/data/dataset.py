@@ -13,7 +13,7 @@ from absl import logging
 
 from albert_tf.data.documents import CorpusSplit, corpus_documents, shuffle_elements
 from albert_tf.data.example_builder import ExampleBuilder, fill_batch
-from albert_tf.data.sources import DocumentSource, document_source, find_inputs
+from albert_tf.data.sources import DocumentSource, document_source, find_inputs, is_prepared
 from albert_tf.data.tfrecords import (
     assert_documents_remain,
     check_example,
@@ -97,7 +97,8 @@ def pretraining_dataset(
       repeat: False to end after one epoch. The last batch is then filled up with rows whose mask and weights
         are 0 and whose label is -1.
       input_context: number and count of the input pipelines, as TensorFlow passes them in distributed
-        training. A pipeline reads whole files if there are enough of them, and otherwise every n-th document.
+        training. A pipeline reads whole files if that divides the text about evenly, and otherwise every n-th
+        document.
       share: the part of the documents to read. None: all.
       cache: True to keep the documents in memory after the first epoch, in the order of the text. It suits a
         small part of a large corpus that is read many times.
@@ -137,6 +138,8 @@ def pretraining_dataset(
     context = input_context or tf.distribute.InputContext()
     epochs = tf.int64.max if repeat else 1
     if kind == "examples" and share is None:
+        if example_settings.sentence_objective == "nsp" and any(map(is_prepared, files)):
+            raise InputError(f"{files[0]}: prepare made its pairs for sop: set sentence_objective=sop")
         first, vocab_size = first_example(files), len(tokenizer.vocabulary)
         predictions = check_example(first, files[0], seq_length, example_settings.max_predictions, vocab_size)
         example_settings = replace_fields(example_settings, max_predictions=predictions)
@@ -178,7 +181,7 @@ def example_batches(
     cached = builder.blocks(source.blocks(context)).cache() if cache else None
 
     def rows(epoch: tf.Tensor) -> tf.data.Dataset:
-        if epochs > 1 and not cache:  # one epoch ends even without documents
+        if epochs == tf.int64.max and not cache:  # a number of epochs ends even without documents
             documents = corpus_documents(source.files, source.read, context)
             with tf.control_dependencies([assert_documents_remain(documents, source.files)]):
                 epoch = tf.identity(epoch)

@@ -128,8 +128,8 @@ def corpus_documents(
     Args:
       files: paths of the corpus' files.
       read: a function from a path to a dataset of the file's documents.
-      context: number and count of the pipelines. With at least as many files as pipelines each reads whole
-        files; with fewer each reads all files and takes every n-th document.
+      context: number and count of the pipelines. Each reads whole files, if that divides the corpus about
+        evenly; otherwise each reads all files and takes every n-th document.
       seed: seed of the order, the same in all pipelines: the files are read in random order, four at a time,
         and DOCUMENT_SHUFFLE_BUFFER documents are mixed. None keeps the order of the files.
       epoch: int64 scalar. Each epoch has another order.
@@ -143,15 +143,24 @@ def corpus_documents(
         documents = tf.data.Dataset.from_tensor_slices(paths).interleave(
             read, cycle_length=4, block_length=16, num_parallel_calls=4, deterministic=True
         )
-    if len(files) < context.num_input_pipelines:
+    if not _are_divided(files, context.num_input_pipelines):
         documents = documents.shard(context.num_input_pipelines, context.input_pipeline_id)
     return documents if seed is None else shuffle_elements(documents, DOCUMENT_SHUFFLE_BUFFER, order)
 
 
 def files_for_pipeline(files: Sequence[str], context: tf.distribute.InputContext) -> Sequence[str]:
-    """The files that one of n pipelines reads: every n-th file, or all if there are fewer than n."""
+    """The files that one of n pipelines reads: every n-th, or all if some would get much less than others."""
     pipelines = context.num_input_pipelines
-    return files[context.input_pipeline_id :: pipelines] if len(files) >= pipelines else files
+    return files[context.input_pipeline_id :: pipelines] if _are_divided(files, pipelines) else files
+
+
+def _are_divided(files: Sequence[str], pipelines: int) -> bool:
+    """Whether each pipeline reads every n-th file, which must leave none with less than half of another's."""
+    if pipelines == 1 or len(files) < pipelines:
+        return pipelines == 1
+    sizes = [tf.io.gfile.stat(file).length for file in files]
+    shares = [sum(sizes[number::pipelines]) for number in range(pipelines)]
+    return max(shares) <= 2 * min(shares)
 
 
 def shuffle_elements(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf.data.Dataset:

@@ -219,6 +219,9 @@ class ExampleBuilder:
 
     def __post_init__(self) -> None:
         check_range("batch_size", self.batch_size, at_least=1, below=2**31)
+        least = self.settings.seq_length - self._max_tokens + 2
+        remedy = f"{least - 2} special tokens and at least 2 of text"
+        check_range("seq_length", self.settings.seq_length, at_least=least, remedy=remedy)
 
     def blocks(self, documents: tf.data.Dataset) -> tf.data.Dataset:
         """The blocks that `rows` takes, from a dataset of `Documents`.

@@ -163,6 +163,7 @@ def begin_output(plan: PreparationPlan) -> dict[str, Any] | None:
             raise InputError(f"{error}: the file is damaged, delete {plan.output}") from None
         _check_same_settings(plan, stats["settings"])
         if all(tf.io.gfile.exists(plan.path(name)) for name in stats["shards"]):
+            clear_unfinished(plan)  # a process can have been killed while it removed its unfinished work
             return stats
     elif tf.io.gfile.exists(settings_file):
         _check_same_settings(plan, read_output_json(settings_file, _check_stored_settings))
@@ -171,7 +172,7 @@ def begin_output(plan: PreparationPlan) -> dict[str, Any] | None:
         raise FileExistsError(
             f"{plan.output} holds {min(others)}, which is not of a corpus: name a folder of its own"
         )
-    clear_unfinished(plan)  # a process can have been killed while it removed its unfinished work
+    clear_unfinished(plan)
     tf.io.gfile.makedirs(plan.unfinished_path())
     write_output_json(settings_file, plan.settings())
     if STATS_FILE in existing:

@@ -80,6 +80,11 @@ class DocumentSource:
         return dataclasses.replace(self, read=read)
 
 
+def is_prepared(file: str) -> bool:
+    """Whether a file is a shard that `prepare` wrote."""
+    return tf.io.gfile.exists(os.path.join(os.path.dirname(file), STATS_FILE))  # noqa: PTH118, PTH120
+
+
 def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> tuple[str, list[str]]:
     """Finds the kind of the inputs, "text", "documents" or "examples", and their files.
 
@@ -96,7 +101,7 @@ def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> tuple[str, list[str]
         file_of_kind["text"] = text[0]
     for folder, group in itertools.groupby(sorted(tfrecords), os.path.dirname):
         shards = list(group)
-        if tf.io.gfile.exists(os.path.join(folder, STATS_FILE)):  # noqa: PTH118
+        if is_prepared(shards[0]):
             check_prepared(folder, shards, tokenizer)
         has_documents = TOKENS_FEATURE in first_example(shards).features.feature
         file_of_kind["documents" if has_documents else "examples"] = shards[0]

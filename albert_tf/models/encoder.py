@@ -286,6 +286,8 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
         provided = ", ".join(sorted(inputs)) if isinstance(inputs, Mapping) else type(inputs).__name__
         names = ", ".join(ENCODER_INPUTS)
         raise InputError(f"{WORD_IDS} is missing: inputs must be a dict of {names}, not {provided}")
+    if isinstance(inputs[WORD_IDS], tf.RaggedTensor):
+        raise InputError(f"{WORD_IDS} is ragged: albert_tf.pack makes inputs of the encoder of token ids")
     word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
     tensors = {WORD_IDS: word_ids}
     for name, values_like in ((INPUT_MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like)):

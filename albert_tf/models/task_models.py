@@ -53,7 +53,7 @@ class TaskModel(NetworkModel):
           training: True to apply dropout.
           seed: int32 [2], the seed of dropout in the encoder and the head. None draws one for each call.
           num_hidden_layers: times to apply the shared layers. None: as the config says. Needs
-            `sharing="all"`.
+            `sharing="all"` and no early exits.
         Returns:
           A dict of the outputs that the class names. Hidden states come from `model.encoder`.
         Raises:
@@ -63,6 +63,12 @@ class TaskModel(NetworkModel):
             is outside the vocabulary, where the device can tell (see `AlbertEncoder.call`).
         """
         rows = self.inputs_to_rows(self.name_inputs(inputs))
+        if num_hidden_layers not in (None, self.config.num_hidden_layers) and getattr(
+            self, "early_exit", False
+        ):
+            raise InputError(
+                f"num_hidden_layers={num_hidden_layers}: exits are of {self.config.num_hidden_layers} layers"
+            )
         seed, head_seed = split_seed(training, seed) if self.has_head_dropout else (seed, None)
         options = {"num_hidden_layers": num_hidden_layers, "pooled_only": self.reads_pooled_only}
         outputs = self.encoder(rows, training=training, seed=seed, **options)

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.errors import check_range
+from albert_tf.errors import InputError, check_range
 
 # Variables that google-research/albert neither decays nor adapts by layer.
 NO_WEIGHT_DECAY = ("LayerNorm", "layer_norm", "bias")
@@ -81,6 +81,13 @@ def is_excluded(name: str, patterns: Iterable[str]) -> bool:
     True
     """
     return any(re.search(pattern, name.partition(":")[0]) for pattern in patterns)
+
+
+def pattern_tuple(name: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Regular expressions as a tuple. Raises InputError for a text, whose letters they would be."""
+    if isinstance(patterns, str):
+        raise InputError(f"{name}={patterns!r} is one text: write a list, [{patterns!r}]")
+    return tuple(patterns)
 
 
 def global_norm(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> tf.Tensor:
@@ -166,7 +173,7 @@ class AdamW(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.bias_correction = bias_correction
-        self._undecayed_patterns = tuple(exclude_from_weight_decay)
+        self._undecayed_patterns = pattern_tuple("exclude_from_weight_decay", exclude_from_weight_decay)
 
     def build(self, var_list: Sequence[tf.Variable]) -> None:
         """Creates m and v, zeros, for each variable, unless they exist."""

@@ -16,6 +16,7 @@ from albert_tf.optimization.adamw import (
     compile_update,
     compiled_adamw,
     is_excluded,
+    pattern_tuple,
 )
 
 
@@ -89,7 +90,9 @@ class Lamb(AdamW):
         super().__init__(learning_rate, weight_decay, name=name, **kwargs)
         if exclude_from_layer_adaptation is None:
             exclude_from_layer_adaptation = self._undecayed_patterns
-        self._unadapted_patterns = tuple(exclude_from_layer_adaptation)
+        self._unadapted_patterns = pattern_tuple(
+            "exclude_from_layer_adaptation", exclude_from_layer_adaptation
+        )
 
     def _update_rule(self, variable: tf.Variable) -> Callable[..., tuple[tf.Tensor, tf.Tensor, tf.Tensor]]:
         return compiled_adamw if is_excluded(variable.name, self._unadapted_patterns) else compiled_lamb

@@ -115,7 +115,7 @@ class Corpus:
         reason: NoExamplesError | None = None
         for split, description in held_out_candidates(self.train, **self.tokenizer):
             try:
-                for part in (split, split.complement):
+                for part in (evaluation_split(split, self.train), split.complement):
                     self._dataset(self.train, examples, share=part, batch_size=1, **_ONCE)
                 return dataclasses.replace(self, held_out=HeldOut(split, description))
             except NoExamplesError as error:
@@ -164,8 +164,9 @@ def held_out_candidates(
 ) -> Iterator[tuple[CorpusSplit, str]]:
     """Yields parts of a corpus to hold out, best first: about a hundredth of the text, or a little more.
 
-    First come whole documents with the lowest hashes, up to MAX_HELD_OUT_FRACTION of the text, then the end
-    of each document. If the corpus has more than SMALL_CORPUS bytes: only a hundredth of the documents.
+    First come whole documents with the lowest hashes, up to MAX_HELD_OUT_FRACTION of the text, or about a
+    hundredth of the documents if the corpus has more than SMALL_CORPUS bytes. Then comes the end of each
+    document.
 
     Args:
       inputs: text files or prepared directories; paths, globs or a list of them.
@@ -177,20 +178,22 @@ def held_out_candidates(
       InputError: the inputs are finished examples.
     """
     source = open_documents(inputs, vocabulary, **normalisation)
+    fractions = [HELD_OUT_FRACTION * 2**n for n in range(6)]
     if _corpus_bytes(source.files) > SMALL_CORPUS:
         yield CorpusSplit(BY_HASH, 0.0, HELD_OUT_FRACTION), f"{HELD_OUT_FRACTION:.0%} of the documents"
-        return
-    hashes, sizes = _hashes_and_sizes(source)
-    if len(hashes) == 0:
-        return
-    distinct, first = np.unique(hashes, return_index=True)
-    documents = np.append(first[1:], len(hashes))  # number of documents up to each distinct hash
-    text = np.cumsum(sizes)[documents - 1] / np.sum(sizes)
-    fractions = [HELD_OUT_FRACTION * 2**n for n in range(6)]
-    for last in dict.fromkeys(np.searchsorted(text, fractions).tolist()):
-        if text[last] <= MAX_HELD_OUT_FRACTION:
-            description = f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
-            yield CorpusSplit(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASH_BUCKETS), description
+    else:
+        hashes, sizes = _hashes_and_sizes(source)
+        if len(hashes) == 0:
+            return
+        distinct, first = np.unique(hashes, return_index=True)
+        documents = np.append(first[1:], len(hashes))  # number of documents up to each distinct hash
+        text = np.cumsum(sizes)[documents - 1] / np.sum(sizes)
+        for last in dict.fromkeys(np.searchsorted(text, fractions).tolist()):
+            if text[last] <= MAX_HELD_OUT_FRACTION:
+                description = (
+                    f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
+                )
+                yield CorpusSplit(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASH_BUCKETS), description
     for fraction in fractions:
         yield CorpusSplit(BY_POSITION, 1 - fraction, 1.0), f"the last {fraction:.0%} of each document"
 

@@ -229,12 +229,18 @@ def train_sentencepiece(sentences: Iterable[bytes], vocab_size: int, max_sentenc
     return {SENTENCEPIECE_FILE: model.getvalue()}
 
 
+_REPEATED = 1000  # most repetitions of a word that the trainer gets at once, which bounds its memory
+
+
 def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, bytes]:
     """Trains a WordPiece vocabulary of at most vocab_size pieces, with BERT's special ones.
 
-    The sentences must come from `basic_words`. InputError means that the characters alone are more.
+    The sentences must come from `basic_words`. Words too long to be pieces are left out. InputError means
+    that the characters alone are more.
     """
     counts = Counter(word for sentence in sentences for word in sentence.decode().split())
+    longest = wordpiece.LONGEST_PIECE - len(wordpiece.CONTINUATION)  # bytes
+    counts = Counter({word: count for word, count in counts.items() if len(word.encode()) <= longest})
     # If these are not given, the trainer numbers them in the random order of a hash table.
     inside = sorted({wordpiece.CONTINUATION + character for word in counts for character in word[1:]})
     trainer = trainers.WordPieceTrainer(
@@ -245,7 +251,11 @@ def train_wordpiece(sentences: Iterable[bytes], vocab_size: int) -> dict[str, by
     )
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    repeated = (f"{word} ".encode() * count for word, count in counts.items())
+    repeated = (
+        f"{word} ".encode() * min(_REPEATED, count - begin)
+        for word, count in counts.items()
+        for begin in range(0, count, _REPEATED)
+    )
     ids = _train_tokenizer(tokenizer, trainer, repeated)["vocab"]
     lines = (f"{piece}\n" for piece in sorted(ids, key=ids.__getitem__))
     return {wordpiece.WORDPIECE_FILE: "".join(lines).encode()}

@@ -22,7 +22,7 @@ CONTINUATION = "##"  # begins a piece that continues a word
 
 # A word with more characters is unknown.
 _MAX_CHARACTERS, _MAX_CHARACTERS_IN_TRANSFORMERS = 200, 100
-_LONGEST_PIECE = 256  # bytes; TensorFlow Text's limit
+LONGEST_PIECE = 256  # bytes; TensorFlow Text's limit
 _NO_WORD = "\0"  # is in no vocabulary, and the clean-up removes it from texts
 
 _SPACES = r"\t\n\r\p{Z}"
@@ -88,8 +88,8 @@ class WordPieceVocabulary(Vocabulary):
         for line, piece in enumerate(pieces, 1):
             if (other := lines.setdefault(piece, line)) != line:
                 raise InputError(f"{self.name}:{line}: {shorten(piece)} is on line {other}, too: leave one")
-            if "\0" in piece or len(piece.encode()) > _LONGEST_PIECE:
-                why = f"has a NUL, or more than {_LONGEST_PIECE} bytes"
+            if "\0" in piece or len(piece.encode()) > LONGEST_PIECE:
+                why = f"has a NUL, or more than {LONGEST_PIECE} bytes"
                 raise InputError(f"{self.name}:{line}: {shorten(piece)} {why}: it is part of no word")
         self.starts_word = np.array([not piece.startswith(CONTINUATION) for piece in pieces])
         special = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")

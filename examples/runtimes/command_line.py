@@ -53,9 +53,10 @@ def main(description: str, runtime: str, file: str, load: Callable[[str], tuple[
     remedy = f"`python -m hub_export --run RUN --output FOLDER --to {runtime}{calibrate}` writes one"
     if not folder.exists():
         parser.error(f"{folder}: no such folder: {remedy}")
-    for needed in (name, "spiece.model"):
-        if not (folder / needed).exists():
-            parser.error(f"{folder} has no {needed}: {remedy}")
+    if not (folder / name).exists():
+        parser.error(f"{folder} has no {name}: {remedy}")
+    if not (folder / "spiece.model").exists():
+        parser.error(f"{folder} has no spiece.model: these scripts read vocabularies of SentencePiece alone")
     tokens = Tokens(folder)
     model = tokens.task.get("model")
     if model == "multiple_choice":

@@ -43,7 +43,7 @@ class Tokens:
             for name in ("tokenizer", "config", "task")
         )
         self.lowercase, self.strip_accents = settings["lowercase"], settings["strip_accents"]
-        self.longest = config["max_position_embeddings"]
+        self.longest = task.get("seq_length", config["max_position_embeddings"])
         self.task = {} if task["model"] in ("encoder", "pretrainer") else task  # of a fine-tuned network
         self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(folder, "spiece.model")))
 
@@ -73,8 +73,8 @@ class Tokens:
 
         Args:
           texts: a segment each, B of them.
-          length: S, which longer rows are cut to; None: that of the longest. At most as many as the model has
-            positions.
+          length: S, which longer rows are cut to; None: that of the longest. At most the `seq_length` of the
+            export.
           pairs: the second segment of each text; none.
         """
         firsts = [[START, *self.ids(text), SEPARATOR] for text in texts]

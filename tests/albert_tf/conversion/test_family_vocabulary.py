@@ -151,7 +151,9 @@ def test_google_bert(shared, tmp_path):
     assert RunDirectory(tmp_path / "run").tokenizer == {**settings, **googles}
     convert("run", "google", tmp_path / "run", tmp_path / "back")
     names = {"bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001", "vocab.txt"}
-    assert {path.name for path in (tmp_path / "back").iterdir()} == names
+    assert {path.name for path in (tmp_path / "back").iterdir()} == {*names, "vocab.txt.tokenizer.json"}
+    convert("google", "run", tmp_path / "back", tmp_path / "again")
+    assert RunDirectory(tmp_path / "again").tokenizer == {**settings, **googles}
 
 
 def test_published_names(server, shared, tmp_path):

@@ -113,19 +113,25 @@ def numbers(file):
     return tf.data.Dataset.range(10 * count, 11 * count)
 
 
+@pytest.fixture
+def numbered_files(tmp_path, monkeypatch):
+    """Files 1 … 9 of as many bytes in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(1, 10):
+        (tmp_path / str(number)).write_text("x" * number)
+
+
 def read(files, pipelines=1, index=0, seed=None, epoch=0):
     """The numbers that one pipeline reads of files in an epoch, inside a function of tf.data."""
-    names, part = (
-        [str(n) for n in range(1, files + 1)],
-        tf.distribute.InputContext(pipelines, index, pipelines),
-    )
+    names = [str(n) for n in (range(1, files + 1) if isinstance(files, int) else files)]
+    part = tf.distribute.InputContext(pipelines, index, pipelines)
     epochs = tf.data.Dataset.range(epoch, epoch + 1)
     found = epochs.flat_map(lambda epoch: corpus_documents(names, numbers, part, seed, epoch))
     return list(found.as_numpy_iterator())
 
 
 @pytest.mark.parametrize("pipelines", [1, 2, 5])
-def test_pipelines_divide_an_epoch_among_themselves(pipelines):
+def test_pipelines_divide_an_epoch_among_themselves(pipelines, numbered_files):
     """Whatever the number of files, shuffled or not: together they read every document once."""
     for files in (1, 3, 9):
         expected = [10 * n + i for n in range(1, files + 1) for i in range(n)]
@@ -134,6 +140,12 @@ def test_pipelines_divide_an_epoch_among_themselves(pipelines):
             assert sorted(number for part in parts for number in part) == expected, (files, seed)
             sizes = [len(part) for part in parts]
             assert files >= pipelines or max(sizes) - min(sizes) <= 1
+
+
+def test_a_small_file_is_not_half_of_what_is_read(numbered_files):
+    """By whole files, one of two pipelines would read the file of one document again and again."""
+    assert [len(read((1, 9), 2, index)) for index in range(2)] == [5, 5]
+    assert [len(read((5, 9), 2, index)) for index in range(2)] == [5, 9]
 
 
 def test_the_order_comes_from_seed_and_epoch_alone():
@@ -362,7 +374,9 @@ def test_prepared_documents_by_their_stored_hash(shares, tmp_path):
 def test_a_large_corpus_is_not_looked_at(shares, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("one\n\ntwo\n")
     monkeypatch.setattr(corpus, "SMALL_CORPUS", 5)
-    assert shares(tmp_path / "text.txt") == ([CorpusSplit("documents", 0.0, 0.01)], ["1% of the documents"])
+    (split, *others), (what, *_) = shares(tmp_path / "text.txt")
+    assert (split, what) == (CorpusSplit("documents", 0.0, 0.01), "1% of the documents")
+    assert others == LAST
 
 
 def test_what_is_evaluated_on_is_bounded(tmp_path, monkeypatch):

@@ -196,7 +196,7 @@ def test_a_corpus_that_is_emptied_while_it_is_read(dataset, tiny_corpus, tmp_pat
 
 def test_what_is_not_text(dataset, tiny_corpus, tiny_vocabulary, tmp_path):
     (tmp_path / "text.txt.gz").write_bytes(gzip.compress(tiny_corpus.read_bytes()))
-    (tmp_path / "cut.gz").write_bytes(b"not compressed")
+    (tmp_path / "cut.gz").write_bytes(b"not compressed" * 100)
     with pytest.raises(InputError, match=r"cut\.gz is damaged or cut off"):
         dataset(str(tmp_path / "*.gz"))
     # Of several pipelines only the one that reads the file is concerned.

@@ -47,7 +47,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     exits.add_argument("--eval", metavar="FILE", help="a file with labels (of all other tasks)")
     shared.add_column_flags(exits, " (as the run was trained)")
     exits.add_argument("--output", required=True, metavar="FOLDER", help="new folder for the table and plots")
-    shared.add_checkpoint_flags(exits)
+    exits.add_argument("--step", type=int, help=shared.STEP_HELP)
+    exits.add_argument("--batch_size", type=int, default=32, help="examples at a time (32)")
     exits.set_defaults(analyse=_report_exits)
 
 

@@ -239,7 +239,7 @@ def encode_splits(
     examples = task.encode(train, tokenizer, True)
     rows = examples.rows
     if sample_weight is not None or unlabelled:
-        weights = [1.0 if sample_weight is None else sample_weight[int(x.id)] for x in sets.train]
+        weights = [1.0] * len(sets.train) if sample_weight is None else _weigh(sets.train, sample_weight)
         rows = _add_row_weights(examples, WEIGHTS, weights + [0.0] * len(unlabelled))
         if unlabelled:
             soft = _add_row_weights(examples, SOFT_WEIGHTS, weights + [1.0] * len(unlabelled))
@@ -248,6 +248,16 @@ def encode_splits(
     dev = {name: task.encode(records, tokenizer, has_loss) for name, records in sets.dev.items()}
     fingerprint = tokenizer.vocabulary.fingerprint
     return EncodedSplits(spec, task, sets, rows, dev, fingerprint, len(unlabelled))
+
+
+def _weigh(records: Records, sample_weight: Sequence[float]) -> list[float]:
+    """The weight of each record, by its number in its file; InputError for others than those of one file."""
+    numbers, weights = [int(record.id) for record in records], np.asarray(sample_weight, np.float32)
+    if files := {record.file for record in records[1:]} - {records[0].file}:
+        raise InputError(f"sample_weight is of the rows of one training file, and there is {min(files)}, too")
+    if len(weights) <= max(numbers) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InputError(f"sample_weight must be a number of at least 0 for each of {max(numbers) + 1} rows")
+    return weights[numbers].tolist()
 
 
 def _add_row_weights(examples: Examples, name: str, record_weights: Sequence[float]) -> TokenizedExamples:
@@ -309,8 +319,10 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
         settings.check_resumable(run, {**config.to_dict(), **entries, **start.tokenizer, **record})
         for name in ("data_sha256", "eval_examples", "eval_sha256"):
             if run.recipe.get(name) != record[name]:
-                sources = [record[name] for name in ("data", "train", "eval") if record[name] is not None]
+                names = ("data", "train", "eval", "unlabelled")
+                sources = [record[name] for name in names if record.get(name) is not None]
                 files = " and ".join(path for paths in sources for path in path_list(paths))
+                files += "" if settings.sample_weight is None else " with these weights"
                 raise InputError(
                     f"{run} began with other examples than {files}: name those, or another `output`"
                 )

@@ -28,7 +28,8 @@ from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import RunDirectory, provenance_record
 from albert_tf.runs.warm_start import config_differences
 from albert_tf.settings import flatten_record
-from albert_tf.tasks.classification import Classification
+from albert_tf.tasks.classification import Classification, takes_pairs
+from albert_tf.tasks.examples import normalize_label
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.multi_label import MultiLabel
 from albert_tf.tasks.regression import Regression
@@ -172,7 +173,7 @@ def load_teacher(
     Raises:
       InputError: the teacher has other labels, or its weights are non-finite.
     """
-    known = run.task.get("labels", []) if labels else []
+    known = list(map(normalize_label, run.task.get("labels", []) if labels else []))
     if sorted(known) != sorted(labels):
         raise InputError(f"the labels {list(labels)} are not those of {run}, {known}: name another teacher")
     order = [known.index(label) for label in labels]
@@ -323,6 +324,10 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
     vocabulary = teacher.resolve_vocabulary(vocabulary, tokenizer)
     if (teacher_task := run_task(teacher.task, teacher)) != settings.task:
         raise InputError(f"{teacher} is fine-tuned for {teacher_task} and not for {settings.task}")
+    pairs = settings.columns is not None and settings.columns.text_pair is not None
+    if settings.columns is not None and takes_pairs(teacher.task) not in (None, pairs):
+        form = "single texts" if pairs else "pairs of texts"
+        raise InputError(f"{teacher} is fine-tuned on {form}, and the student is not: name another teacher")
     seq_length = settings.hyper_parameters(config).seq_length
     config = config.replace(vocab_size=teacher.config.vocab_size)
     settings = _student_settings(settings, teacher, config, seq_length, report)

@@ -12,7 +12,7 @@ from absl import logging
 from tqdm import tqdm
 
 from albert_tf.config import AlbertConfig
-from albert_tf.constants import ENCODER_INPUTS, EXAMPLE_NUMBERS, POLICIES, Tensors
+from albert_tf.constants import ENCODER_INPUTS, EXAMPLE_NUMBERS, POLICIES, PRECISIONS, Tensors
 from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.filesystem import join
 from albert_tf.finetuning.task_table import TASK_SPECS, TaskSpec, find_task_spec
@@ -29,6 +29,7 @@ from albert_tf.tasks.examples import truncation_report
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.serving import LAYERS
+from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.training.distribution import device_kind, run_on_replicas, uses_xla
@@ -161,6 +162,8 @@ class FinetunedModel(NamedTuple):
 
         The sign between labels is that of task.json unless another one is given.
         """
+        if columns is not None and not self.spec.has_columns and self.spec.task_class is not Tagging:
+            raise InputError(f"`text`: of no use to a run of {self.task.name}, leave it out")
         own = Columns(**self.entries["columns"]) if "columns" in self.entries else None
         if columns is None or own is None or columns.label_separator is not None:
             return columns or own
@@ -265,6 +268,7 @@ def load_with_tokenizer(
     run: RunDirectory, step: int | None = None, precision: str = "float32"
 ) -> tuple[Any, TextTokenizer]:
     """Loads the model of a run and its tokenizer. See `load_finetuned`; weights must be finite."""
+    check_choice("precision", precision, PRECISIONS)
     tokenizer = run.load_tokenizer()
     model = load(run, step, dtype=POLICIES[precision])
     check_finite(model, run, step)

@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import FIRST, LONG_CHOICES, POOLINGS, WINDOW_POOLINGS
 from albert_tf.errors import InputError, check_range, check_type
@@ -184,6 +186,7 @@ def _parse_class_weight(class_weight: Any) -> str | dict[str, float] | None:
         raise InputError(
             f"class_weight={class_weight!r} is neither {BALANCED} nor weights by label"
         ) from None
+    weights = {label: x.item() if isinstance(x, np.generic) else x for label, x in weights.items()}
     for label, weight in weights.items():
         check_type(f"class_weight[{label!r}]", "float", weight)
         check_range(f"class_weight[{label!r}]", weight, at_least=0, below=math.inf)

@@ -140,14 +140,14 @@ class Finetuning(RunSettings):
         """Raises InputError if the task needs a missing setting, or has no use for a given one."""
         task_class, is_folder = spec.task_class, spec.format.is_folder
         is_text = issubclass(task_class, TextTask)
-        has_columns, long = is_text and not is_folder, self.recipe.get("long", LongTexts.long)
+        has_columns, long = spec.has_columns, self.recipe.get("long", LongTexts.long)
         has_windows, has_exits = is_text and long == WINDOWS, self.recipe.get("early_exit", False)
         if has_exits and not self.learns_exits:
             raise InputError("early_exit: a student learns the teacher's last layer alone: leave it out")
         questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
         question_names = ", ".join(sorted(questions))
         values: dict[str, Any] = {**vars(self), **self.recipe, **self.evaluation}
-        values["text and label"] = self.columns and self.columns.label
+        values["text and label"] = self.columns and (self.columns.label if has_columns else self.columns.text)
         values["early_exit"], values[question_names] = has_exits or None, questions or None
         # True: the task needs a value. False: it has no use for one.
         needed = {"data": is_folder, "train": not is_folder, "text and label": has_columns}

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.errors import InputError, check_range
+from albert_tf.errors import InputError, make_check
 from albert_tf.finetuning.finetuned_model import FinetunedModel, load_finetuned, run_task
 from albert_tf.io import PathLike, check_output_path
 from albert_tf.runs.run_directory import open_run
@@ -75,8 +75,7 @@ def predict(
       InputError: the run is not fine-tuned, the source does not fit its task, or the predictions cannot be
         added to it or written under this name.
     """
-    if top_k is not None:
-        check_range("top_k", top_k, at_least=1)
+    make_check("int | None", at_least=1)("top_k", top_k)
     names = {"prediction": prediction_column, "score": score_column}
     output_format = parse_output_format(output, **names, probabilities=probabilities, top_k=top_k)
     sources = distinct_paths(source)
@@ -107,6 +106,8 @@ def predict_files(
     if others and not output_format.is_file:
         problem = f"{folder} and {len(others)} more: predictions for several files are one file"
         raise InputError(f"{problem}: name it by `output`, or predict for each by itself")
+    if others and data.is_folder and any(map(tf.io.gfile.isdir, (folder, *others))):
+        raise InputError(f"{folder} and {len(others)} more: a folder is predicted for by itself: name one")
     if data.is_folder and tf.io.gfile.isdir(folder) and not data.is_split(folder):
         sets = {f"{folder}/{name}": x for name, x in data.read_splits(folder, data.test).items()}
     else:

@@ -10,7 +10,7 @@ from typing import Any
 from albert_tf.errors import check_choice
 from albert_tf.recipes import QuestionSettings
 from albert_tf.runs.run_directory import BEST_KEY, EVALUATION
-from albert_tf.tasks.classification import Classification, Metric, label_metrics
+from albert_tf.tasks.classification import Classification, Metric, TextTask, label_metrics
 from albert_tf.tasks.columns import TABLE, TABLE_OF_LISTS, Columns
 from albert_tf.tasks.dataset_files import CONLL, QUESTIONS, RACE, squad_format
 from albert_tf.tasks.formats import DataFormat, Records
@@ -47,6 +47,11 @@ class TaskSpec:
     def best_by_choices(self) -> tuple[str, ...]:
         """Names of all metrics that can choose the best step, from an evaluation or from its report."""
         return (*self.evaluation_metric_names, *self.task_class(self.options).report_names)
+
+    @property
+    def has_columns(self) -> bool:
+        """True if the data is a table of a user, whose columns are to be named."""
+        return issubclass(self.task_class, TextTask) and not self.format.is_folder
 
     @property
     def best_metric(self) -> str:

@@ -1,4 +1,4 @@
-"""Keras' binary metrics for classifiers of two labels, which have two logits per text."""
+"""Keras' binary metrics for classifiers, whose outputs are logits."""
 
 from __future__ import annotations
 
@@ -17,25 +17,37 @@ _BINARY = (
 
 
 @keras.saving.register_keras_serializable("albert_tf")
-class SecondLabelMetric(keras.metrics.Metric):
-    """A binary metric of the second of two labels, given labels int [B] or one-hot [B, 2] and logits [B, 2].
+class ProbabilityMetric(keras.metrics.Metric):
+    """A binary metric of Keras, given labels and the logits [B, K] of a classifier.
+
+    Of two labels it is computed for the second one, unless the metric names one. The labels are then int [B]
+    or one-hot [B, 2]; otherwise they are rows [B, K].
 
     Args:
-      metric: the metric of Keras. It receives labels [B], and probabilities or logits [B].
+      metric: the metric of Keras. It receives probabilities, or logits if it wants them.
+      multi_label: True if each label has a probability of its own.
     """
 
-    def __init__(self, metric: keras.metrics.Metric, **kwargs: Any):
+    def __init__(self, metric: keras.metrics.Metric, multi_label: bool = False, **kwargs: Any):
         super().__init__(**{"name": metric.name, "dtype": metric.dtype, **kwargs})
-        self.metric = metric
+        self.metric, self.multi_label = metric, multi_label
+
+    def needs_rows(self, num_labels: int) -> bool:
+        """True if labels must be rows [B, K]."""
+        is_of_all = getattr(self.metric, "class_id", None) is None and not _is_multi_label(self.metric)
+        return self.multi_label or num_labels > 2 or not is_of_all
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: Any = None) -> Any:
         """Adds a batch."""
-        labels = y_true[:, 1] if y_true.shape[1:] == (2,) else tf.reshape(y_true, [-1])  # [B]
-        logits = y_pred[:, 1] - y_pred[:, 0]  # whose sigmoid is the softmax of both
+        labels, logits, activation = y_true, y_pred, tf.sigmoid
+        if not self.needs_rows(y_pred.shape[-1]):
+            labels = y_true[:, 1] if y_true.shape[1:] == (2,) else tf.reshape(y_true, [-1])  # [B]
+            logits = y_pred[:, 1] - y_pred[:, 0]  # whose sigmoid is the softmax of both
+        elif not self.multi_label:
+            activation = tf.nn.softmax
         takes_logits = getattr(self.metric, "_from_logits", False)
-        return self.metric.update_state(
-            labels, logits if takes_logits else tf.sigmoid(logits), sample_weight=sample_weight
-        )
+        values = logits if takes_logits else activation(logits)
+        return self.metric.update_state(labels, values, sample_weight=sample_weight)
 
     def result(self) -> tf.Tensor:
         """The value over all batches."""
@@ -48,19 +60,23 @@ class SecondLabelMetric(keras.metrics.Metric):
     def get_config(self) -> dict[str, Any]:
         """The arguments, for `from_config`."""
         metric = {"class_name": type(self.metric).__name__, "config": self.metric.get_config()}
-        return {**super().get_config(), "metric": metric}  # in every format that Keras saves
+        # In every format that Keras saves.
+        return {**super().get_config(), "metric": metric, "multi_label": self.multi_label}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> SecondLabelMetric:
+    def from_config(cls, config: dict[str, Any]) -> ProbabilityMetric:
         """The same metric without batches."""
         return cls(
             **{**config, "metric": keras.metrics.deserialize(config["metric"], use_legacy_format=True)}
         )
 
 
-def second_label_metric(metric: Any) -> Any:
-    """Wraps a metric of Keras' `compile` for two labels; metrics that are not binary stay as they are."""
+def _is_multi_label(metric: keras.metrics.Metric) -> bool:
+    return getattr(metric, "multi_label", False)
+
+
+def probability_metric(metric: Any, multi_label: bool = False) -> Any:
+    """Wraps a binary metric of Keras' `compile` for logits; other metrics stay as they are."""
     if isinstance(metric, str) and metric in [kind.__name__ for kind in _BINARY]:
         metric = keras.metrics.get(metric)
-    is_of_one = getattr(metric, "class_id", None) is None and not getattr(metric, "multi_label", False)
-    return SecondLabelMetric(metric) if isinstance(metric, _BINARY) and is_of_one else metric
+    return ProbabilityMetric(metric, multi_label) if isinstance(metric, _BINARY) else metric

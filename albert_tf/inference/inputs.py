@@ -16,6 +16,7 @@ from albert_tf.constants import FIRST, TRUNCATE
 from albert_tf.errors import InputError, is_missing, shorten
 from albert_tf.finetuning.data import class_weights
 from albert_tf.finetuning.finetuning_recipes import BALANCED
+from albert_tf.inference.classifier_metrics import ProbabilityMetric
 from albert_tf.runs.build_model import arguments_of
 from albert_tf.tasks.classification import TextTask, text_rows
 from albert_tf.tasks.examples import TextRecord, TokenizedExamples
@@ -35,6 +36,7 @@ class LabelEncoder(NamedTuple):
     names: Sequence[str] | None  # in the order of the logits; None if they have none
     num_labels: int  # K; 1 is regression
     loss: Any  # as in Keras' `compile`
+    multi_label: bool = False  # True if a text has any number of labels
 
     @property
     def are_one_hot(self) -> bool:
@@ -50,25 +52,27 @@ class LabelEncoder(NamedTuple):
     def check_metrics(self, metrics: Any) -> None:
         """Raises InputError if a metric cannot compare the model's logits with the targets."""
         for metric in tf.nest.flatten(metrics):
-            name = metric if isinstance(metric, str) else type(metric).__name__
-            if name == "AUC" and not getattr(metric, "_from_logits", False):
-                raise InputError("metrics: AUC() is of probabilities, not of logits: from_logits=True")
-            if name in ("AUC", "Precision", "Recall") and self.num_labels > 1 and not self.are_one_hot:
-                raise InputError(f"metrics: {name} needs one-hot labels: {_CATEGORICAL}")
+            is_binary = isinstance(metric, ProbabilityMetric)
+            has_rows = self.multi_label or self.are_one_hot
+            if is_binary and metric.needs_rows(self.num_labels) and not has_rows:
+                raise InputError(
+                    f"metrics: {type(metric.metric).__name__} needs one-hot labels: {_CATEGORICAL}"
+                )
 
     def targets(self, labels: Any, count: int, argument: str) -> np.ndarray:
         """Encodes labels as targets.
 
         Args:
-          labels: a number from 0, a name, or a one-hot row for each text; for regression a number.
+          labels: a number from 0, a name, or a one-hot row for each text; for several labels of a text also a
+            list of names; for regression a number.
           count: number of texts.
           argument: name of the labels in errors.
         Returns:
-          int32 [N]; for one-hot labels float32 [N, K]; for regression float32 [N].
+          int32 [N]; for one-hot or several labels float32 [N, K]; for regression float32 [N].
         Raises:
           InputError: a label is missing or does not fit.
         """
-        values = as_list(labels)
+        values = [x.tolist() if isinstance(x, np.ndarray | np.generic) else x for x in as_list(labels)]
         if len(values) != count:
             raise InputError(f"{argument} holds {len(values)} labels for {count} texts")
         if all(isinstance(value, list) and len(value) == 1 for value in values):
@@ -78,12 +82,21 @@ class LabelEncoder(NamedTuple):
                 if not isinstance(value, int | float) or not np.isfinite(value):
                     raise InputError(f"{argument}[{number}]={shorten(value)} is not a finite number")
             return np.array(values, np.float32)
-        if all(isinstance(value, list) and len(value) == self.num_labels for value in values):
+        if all(_is_row(value, self.num_labels) for value in values):
             rows = np.array(values, np.float32)
             self._check_shape(rows, argument)
             return rows
         numbers = range(self.num_labels)
         known = dict(zip(self.names or (), numbers, strict=False)) | {number: number for number in numbers}
+        if self.multi_label:
+            rows = np.zeros([count, self.num_labels], np.float32)
+            for number, value in enumerate(values):
+                for label in value if isinstance(value, list | tuple | set) else [value]:
+                    if label not in known:
+                        expected = ", ".join(map(repr, known))
+                        raise InputError(f"{argument}[{number}]: {shorten(label)} is not one of {expected}")
+                    rows[number, known[label]] = 1
+            return rows
         for number, value in enumerate(values):
             if isinstance(value, list) or value not in known:
                 expected = ", ".join(map(repr, known))
@@ -293,6 +306,11 @@ def parse_texts(texts: Any, argument: str) -> list[TextRecord]:
     return [TextTask.parse_input(value, f"{argument}[{number}]") for number, value in enumerate(values)]
 
 
+def _is_row(value: Any, size: int) -> bool:
+    """True for a list of as many numbers."""
+    return isinstance(value, list) and len(value) == size and not any(isinstance(x, str) for x in value)
+
+
 def check_same_form(records: Sequence[TextRecord], argument: str) -> bool:
     """True if all records are pairs, False if all are single texts; an InputError if there are both."""
     forms = {record.text_pair is not None for record in records}
@@ -306,7 +324,9 @@ def _fill_missing(values: Sequence[Any], argument: str) -> list[Any]:
 
     def fill(value: Any) -> Any:
         if isinstance(value, tuple | list):
-            return type(value)(map(fill, value))
+            return (list if isinstance(value, list) else tuple)(
+                map(fill, value)
+            )  # a namedtuple takes no list
         return "" if is_missing(value) else value
 
     def has_missing(value: Any) -> bool:

@@ -18,10 +18,10 @@ from absl import logging
 
 from albert_tf.constants import FIRST, INPUT_MASK, TRUNCATE, WINDOWS
 from albert_tf.conversion.init_from import open_init_from
-from albert_tf.errors import InputError, MissingFileError
+from albert_tf.errors import InputError, MissingFileError, make_check, shorten
 from albert_tf.filesystem import literal_path
 from albert_tf.finetuning.finetuning_recipes import BALANCED, FINETUNING_RECIPES
-from albert_tf.inference.classifier_metrics import second_label_metric
+from albert_tf.inference.classifier_metrics import probability_metric
 from albert_tf.inference.inputs import (
     HEAD_VARIABLES,
     LabelEncoder,
@@ -45,7 +45,7 @@ from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.recipes import LongTexts
 from albert_tf.runs.build_model import build_model, task_of
 from albert_tf.runs.load_save import check_finite, save
-from albert_tf.runs.run_directory import TASK_FILE, best_run
+from albert_tf.runs.run_directory import BEST_KEY, TASK_FILE, RunDirectory, best_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
@@ -73,6 +73,7 @@ _DEFAULTS: dict[str, Callable[[], tuple[Any, list[Any]]]] = {
 }
 
 # Entries of task.json about the meaning of logits, and about long texts.
+_OPTIONAL_ENTRIES = ("multi_label", "threshold", "long")  # of task.json
 _DECISIONS = ("multi_label", "threshold")
 _LONG = tuple(field.name for field in dataclasses.fields(LongTexts))
 
@@ -153,7 +154,7 @@ class TextClassifier(keras.Model):
         if self.labels is not None and len(self.labels) != count:
             raise InputError(f"labels={list(self.labels)}: {len(self.labels)} names for num_labels={count}")
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(2)
-        self.seq_length = check_length("seq_length", seq_length, least)
+        self.seq_length = int(check_length("seq_length", seq_length, least))
         classifier.config.check_length(seq_length)
         self.long_texts = LongTexts(long=long, doc_stride=doc_stride, window_pooling=window_pooling)
         if long != TRUNCATE and takes_pairs:
@@ -161,6 +162,8 @@ class TextClassifier(keras.Model):
         if long == WINDOWS and pad_to_length:
             raise InputError(f"pad_to_length={pad_to_length}: the number of windows varies, leave it out")
         self.pad_to_length = pad_to_length
+        threshold = threshold.item() if isinstance(threshold, np.generic) else threshold
+        make_check("float | None", at_least=0, at_most=1)("threshold", threshold)
         if threshold is not None and count != 2 and not multi_label:
             raise InputError(f"threshold={threshold}: it is between two labels, and there are {count}")
         self.multi_label, self.threshold = multi_label, threshold
@@ -338,8 +341,9 @@ class TextClassifier(keras.Model):
         if optimizer == DEFAULT_FOR_TASK:
             optimizer = keras.optimizers.Adam(CLASSIFIER_RECIPE.learning_rate)
         weighted = kwargs.pop("weighted_metrics", None)
-        if self.classifier.num_labels == 2 and not self.multi_label:
-            metrics, weighted = tf.nest.map_structure(second_label_metric, (metrics, weighted))
+        if self.classifier.num_labels > 1:
+            wrap = functools.partial(probability_metric, multi_label=self.multi_label)
+            metrics, weighted = tf.nest.map_structure(wrap, (metrics, weighted))
         self._label_encoder(loss).check_metrics([metrics, weighted])
         super().compile(optimizer=optimizer, loss=loss, metrics=metrics, weighted_metrics=weighted, **kwargs)
 
@@ -504,7 +508,7 @@ class TextClassifier(keras.Model):
         return create_task({**self.task_entries(), **task_of(self.classifier)})
 
     def _label_encoder(self, loss: Any) -> LabelEncoder:
-        return LabelEncoder(self.labels, self.classifier.num_labels, loss)
+        return LabelEncoder(self.labels, self.classifier.num_labels, loss, self.multi_label)
 
     def _set_takes_pairs(self, pairs: bool | None) -> None:
         self.takes_pairs = pairs
@@ -561,6 +565,8 @@ class TextClassifier(keras.Model):
             x = pack_texts(rows, columns)
             lines = truncation_report(rows, max(columns, self.seq_length), self.long_texts.long)
         if learns and pairs is not None:
+            if pairs and self.long_texts.long != TRUNCATE:
+                raise InputError(f"long={self.long_texts.long!r}: pairs of texts are truncated, leave it out")
             self._set_takes_pairs(pairs)
         self._check_takes_pairs(pairs, argument)
         for line in lines if learns else ():
@@ -588,13 +594,26 @@ class TextClassifier(keras.Model):
           step: training step of the weights.
         Raises:
           FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
-          InputError: the run is of another model.
+          InputError: the run is of another model, or chooses its step by metrics, which this one would lack.
         """
+        self._check_is_of(RunDirectory(run))
         with tempfile.TemporaryDirectory() as folder:
             for name, content in self.tokenizer.vocabulary.files.items():
                 vocabulary = Path(folder, name)
                 vocabulary.write_bytes(content)
             save(self.classifier, run, vocabulary, step, self.tokenizer.settings, task=self.task_entries())
+
+    def _check_is_of(self, run: RunDirectory) -> None:
+        """Raises InputError if a run exists whose task.json does not fit this model."""
+        if not run.has(TASK_FILE):
+            return
+        existing, entries = run.task, self.task_entries()
+        if BEST_KEY in existing:
+            raise InputError(f"{run} takes the step that is best by its metrics: name another folder")
+        for name in {*entries, *_OPTIONAL_ENTRIES} - {PAIRS_KEY}:
+            if existing.get(name) != entries.get(name):
+                found = f"{name}={shorten(existing.get(name))}, the model {shorten(entries.get(name))}"
+                raise InputError(f"{run} is the run of another model: it has {found}")
 
     def task_entries(self) -> dict[str, Any]:
         """Entries of task.json beyond the model's class."""

@@ -38,6 +38,7 @@ from albert_tf.inference.estimator_data import (
 from albert_tf.inference.inputs import LabelEncoder, expand_weight, parse_texts
 from albert_tf.io import PathLike
 from albert_tf.runs.run_directory import RunDirectory, best_run
+from albert_tf.tasks.examples import normalize_label
 from albert_tf.training.compute_settings import ComputeConfig
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
@@ -76,8 +77,9 @@ class TextEstimator(BaseEstimator):
         states).
       class_weight: weights in the loss, "balanced" or a dict from labels to weights. None: equal weights.
       label_smoothing: share of each label that is spread evenly over all labels in the loss (0).
-      threshold: probability from which a text has the second of two labels; "auto": the best one on the
-        held-out texts. None: the likelier label.
+      threshold: probability from which a text has the second of two labels, of which names that are numbers
+        are in the order of their values; "auto": the best one on the held-out texts. None: the likelier
+        label.
       eval_share: share of the texts that is held out.
       best_by: metric of the held-out texts that chooses the best epoch: "accuracy", "f1", "auc", "pearson",
         "rmse", "loss" and others. None: "accuracy", or "pearson" for regression.
@@ -272,7 +274,7 @@ class TextEstimator(BaseEstimator):
         if self.task == REGRESSION:
             return np.array([answer["score"] for answer in answers])
         places = self._places
-        return self.classes_[np.array([places[answer["label"]] for answer in answers], int)]
+        return self.classes_[np.array([places[normalize_label(answer["label"])] for answer in answers], int)]
 
     @available_if(is_classifier)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -292,7 +294,7 @@ class TextEstimator(BaseEstimator):
         probabilities = np.zeros([len(answers), len(places)])
         for row, answer in zip(probabilities, answers, strict=True):
             for label in answer:
-                row[places[label["label"]]] = label["score"]
+                row[places[normalize_label(label["label"])]] = label["score"]
         return probabilities / probabilities.sum(axis=1, keepdims=True)  # float32's rounding
 
     @available_if(is_classifier)

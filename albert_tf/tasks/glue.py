@@ -18,6 +18,7 @@ from albert_tf.tasks.columns import Columns, read_text_records
 from albert_tf.tasks.examples import TextRecord
 from albert_tf.tasks.formats import DEV, TEST, TRAIN, DataFormat, OutputFormat, PredictionWriter, Records
 from albert_tf.tasks.tables import Table, read_lines, read_tsv
+from albert_tf.text.files import path_list
 
 _THREE = {TRAIN: "train.tsv", DEV: "dev.tsv", TEST: "test.tsv"}
 
@@ -142,7 +143,7 @@ def glue_format(name: str) -> DataFormat:
             )
         file = f"{GLUE[name].name}.tsv"
         if name == "mnli":
-            file = "MNLI-mm.tsv" if "mismatched" in Path(source).name else "MNLI-m.tsv"
+            file = "MNLI-mm.tsv" if "mismatched" in Path(path_list(source)[0]).name else "MNLI-m.tsv"
         return lambda predictions: {file: submission_text(records, predictions)}
 
     def read_file(file: PathLike, needs_labels: bool, _: Any) -> Records:

@@ -283,10 +283,11 @@ class QuestionAnswering(FinetuningTask):
 
     def metrics(self, records: QuestionRecords, predictions: Sequence[AnswerPrediction]) -> dict[str, float]:
         """The metrics of SQuAD's scripts, in per cent; with null odds also those at the best thresholds."""
-        pairs = list(zip(records, predictions, strict=True))
-        questions = [(record.id, [answer.text for answer in record.answers]) for record in records]
-        answers = {record.id: prediction.text() for record, prediction in pairs}
-        odds = {record.id: best.null_odds for record, best in pairs if best.null_odds is not None}
+        # By their number, since two files may use the same ids.
+        numbered = [(str(number), best) for number, best in enumerate(predictions)]
+        questions = [(str(n), [answer.text for answer in x.answers]) for n, x in enumerate(records)]
+        answers = {number: best.text() for number, best in numbered}
+        odds = {number: best.null_odds for number, best in numbered if best.null_odds is not None}
         return answer_metrics(questions, bool(odds), answers, odds or None)
 
     def report(self, records: QuestionRecords, predictions: Sequence[AnswerPrediction]) -> Report:

@@ -71,7 +71,7 @@ def json_field(value: Any, name: str, kind: type, where: str) -> Any:
     return content
 
 
-_CODE = re.compile(r"-?0\d")
+_CODE = re.compile(r"\+|-?0[\dx]|-?(inf|nan)", re.IGNORECASE)  # texts that Python would read as numbers
 _DIGITS_OF_FLOAT = 15  # a float64 holds every whole number with so many digits
 
 
@@ -128,8 +128,8 @@ def parquet_content(file: str, columns: Mapping[str, Sequence[Any]], schema: Any
 def _infer_type(pyarrow: Any, array: Any) -> Any:
     """Converts texts to whole numbers, numbers or truth values if all of them are; empty texts become null.
 
-    Numbers with leading zeros are codes and stay texts, unlike in pyarrow.csv. Numbers that a float64 cannot
-    hold stay texts, too.
+    Numbers with a plus, leading zeros or in hexadecimal are codes and stay texts, unlike in pyarrow.csv, and
+    so do words for no number. Numbers that a float64 cannot hold stay texts, too.
     """
     texts = [text or None for text in array.to_pylist()] if array.type == pyarrow.string() else []
     if not any(texts) or any(map(_CODE.match, filter(None, texts))):

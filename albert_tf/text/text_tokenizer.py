@@ -27,6 +27,8 @@ from albert_tf.text.tokenizer_config import (
 
 def as_list(values: Any) -> list[Any]:
     """The values of a sequence of any kind, as a list. Bytes in tensors, datasets and arrays become str."""
+    if hasattr(values, "to_pylist"):  # pyarrow
+        values = values.to_pylist()
     if hasattr(values, "to_numpy"):  # pandas
         values = values.to_numpy()
     if tf.is_tensor(values):
@@ -46,7 +48,8 @@ def as_list(values: Any) -> list[Any]:
 def decode_texts(value: Any) -> Any:
     """The value with bytes decoded to str, also inside lists, tuples and dicts."""
     if isinstance(value, list | tuple):
-        return type(value)([decode_texts(part) for part in value])
+        kind = list if isinstance(value, list) else tuple  # a namedtuple takes no list
+        return kind([decode_texts(part) for part in value])
     if isinstance(value, dict):
         return {name: decode_texts(part) for name, part in value.items()}
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

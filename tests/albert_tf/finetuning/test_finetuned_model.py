@@ -209,6 +209,6 @@ def test_every_command_that_computes_has_the_flag(asked, finetuned, own_table, t
 )
 def test_the_separator_of_the_training_data_stays(named, used):
     entries = {"columns": {"text": "t", "label": "l", "label_separator": ","}}
-    model = finetuned_model.FinetunedModel(None, None, None, entries, 0)
+    model = finetuned_model.FinetunedModel(TASK_SPECS["multi_label"], None, None, entries, 0)
     assert model.table_columns(named) == used
     assert model._replace(entries={}).table_columns(named) == named

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from albert_tf.report import CALIBRATION, GRID, LINES, POINTS, Report, ReportTable
-from albert_tf.report_folder import write_report
+from albert_tf.report_folder import draw_tables, write_report
 
 NASTY = 'He said "<b>no</b>" & left,\nthen\u00a0came back.'
 TABLES = [
@@ -92,6 +92,13 @@ def test_a_folder_holds_all_of_it(tmp_path):
         assert min(pixels.shape[:2]) > 250
         inside = pixels[60:-60, 90:-30].reshape(-1, 3)  # of the axes
         assert len(np.unique(inside, axis=0)) > 3, name
+
+
+def test_labels_are_no_formulas():
+    names = ("$", "$$$", "$5_$", r"$\foo$")
+    grid = ReportTable("grid", "Grid", ("label", *names), [(name, 1, 2, 3, 4) for name in names], GRID)
+    lines = ReportTable("lines", "Lines", ("name", "x", "y"), [(name, 0, 1.0) for name in names], LINES)
+    assert Image.open(BytesIO(draw_tables([grid, lines]))).format == "PNG"
 
 
 def test_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -120,6 +120,25 @@ def test_differences_and_agreement_by_hand():
     assert agreement([{"logits": np.ones([1, 1])}], [{"logits": np.ones([1, 1])}], [row]) == "–"
 
 
+def test_decisions_by_a_threshold_are_compared_by_label():
+    row = {"input_mask": np.ones([1, 3])}
+    one, other = ({"logits": np.array([[2.0, x, -2.0]])} for x in (0.5, -0.5))  # as many labels as tokens
+    agreement, decisions = other_runtimes._format_agreement, other_runtimes.decisions_of
+    entries = {"model": "classifier", "num_labels": 3, "labels": ["a", "b", "c"], "multi_label": True}
+    assert agreement([one], [other], [row]) == "100.0 %"
+    assert agreement([one], [other], [row], decisions({**entries, "threshold": 0.5})) == "66.7 %"
+    two = {"model": "classifier", "num_labels": 2, "labels": ["a", "b"], "threshold": 0.1}
+    one, other = ({"logits": np.array([[2.0, x]])} for x in (0.0, -2.0))  # 0.12 and 0.02
+    assert agreement([one], [other], [row], decisions(two)) == "0.0 %"
+
+
+def test_a_pooled_output_as_wide_as_the_input_is_compared_whole():
+    row = {"input_mask": np.array([[1, 1, 0, 0]])}
+    for name, apart in (("pooled_output", 5.0), ("start_logits", 0.0)):
+        one, other = ({name: np.array([[0.0, 0.0, 0.0, x]])} for x in (0.0, 5.0))
+        assert largest_difference(one, other, row) == apart
+
+
 def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):
     run, out = run_of("choices"), tmp_path / "out"
     texts = write_texts(tmp_path, "choices")
@@ -131,6 +150,9 @@ def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(other_runtimes.Runtime, "check_installed", lambda *_: None)
     empty = tmp_path / "empty"
     empty.write_text("\n")
+    (tmp_path / "latin").write_bytes(b"caf\xe9\n")
+    with pytest.raises(InputError, match=r"latin.*UTF-8"):
+        export_to(run_of("tagger"), out, "openvino", tmp_path / "latin")
     for kind, file, problem in (
         ("choices", texts, ""),
         ("tagger", empty, " holds no text"),

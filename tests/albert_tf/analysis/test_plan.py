@@ -130,6 +130,13 @@ def test_the_table_and_the_figures(capsys):
     assert lines["steps"] == "125,000"
 
 
+def test_the_second_network_is_left_out_where_it_has_too_few_positions(tmp_path, capsys):
+    (tmp_path / "long.json").write_text(TINY.replace(max_position_embeddings=1024).to_json_string())
+    words = ["--config", tmp_path / "long.json", "--batch_size", 8, "--seq_length", 1024]
+    assert cli.run([*map(str, ("plan", *words, "--json"))]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == [str(tmp_path / "long.json")]
+
+
 def test_the_rate_of_this_machine(tmp_path, capsys, monkeypatch):
     asked = []
 

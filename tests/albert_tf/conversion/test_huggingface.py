@@ -227,17 +227,33 @@ def test_keys_of_config_json(caplog):
     [
         ({"cls_token": False, "mean_tokens": True}, None),
         ({"cls_token": True, "mean_tokens": False}, 'pooling="first"'),
-        ({"max_tokens": True}, "pools by max_tokens"),
+        ({"max_tokens": True}, "pools by max_tokens:"),
+        ({"max_tokens": True, "mean_tokens": True}, "pools by max_tokens and mean_tokens"),
     ],
 )
 def test_another_pooling_of_sentence_transformers_is_told(hf_folder, tmp_path, caplog, modes, warning):
     """Embeddings are means here, which would be other ones without a word."""
-    values = {"word_embedding_dimension": 8, **{f"pooling_mode_{name}": x for name, x in modes.items()}}
+    values = {
+        "word_embedding_dimension": 8,
+        "include_prompt": True,
+        **{f"pooling_mode_{name}": x for name, x in modes.items()},
+    }
     (hf_folder / "1_Pooling").mkdir()
     (hf_folder / "1_Pooling/config.json").write_text(json.dumps(values))
     convert("huggingface", "run", hf_folder, tmp_path / "run")
     found = [message for message in caplog.messages if "1_Pooling" in message]
     assert (warning is None and not found) or (len(found) == 1 and warning in found[0])
+
+
+def test_modules_and_length_of_sentence_transformers(hf_folder, tmp_path, caplog):
+    types = ("Transformer", "Pooling", "Dense")
+    modules = [{"idx": n, "type": f"sentence_transformers.models.{name}"} for n, name in enumerate(types)]
+    (hf_folder / "modules.json").write_text(json.dumps(modules))
+    (hf_folder / "sentence_bert_config.json").write_text('{"max_seq_length": 24}')
+    convert("huggingface", "run", hf_folder, tmp_path / "run")
+    assert RunDirectory(tmp_path / "run").task["seq_length"] == 24
+    (line,) = [message for message in caplog.messages if "modules.json" in message]
+    assert "before Dense, which is not read" in line
 
 
 def test_roberta_positions_begin_behind_padding():

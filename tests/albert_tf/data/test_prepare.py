@@ -26,6 +26,7 @@ from albert_tf.data.prepared import decode_documents, read_stats
 from albert_tf.data.sources import held_out_shards
 from albert_tf.data.tfrecords import first_example, name_damaged_files, tfrecord_reader
 from albert_tf.errors import InputError
+from tests.albert_tf.commands import mistake
 from tests.albert_tf.data.test_pretraining import original_ids
 from tests.tiny import CORPUS, DOCUMENTS
 
@@ -512,3 +513,23 @@ def test_a_file_that_is_cut_off_between_two_records_is_named(damaged):
 def test_other_errors_stay_as_they_are():
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be positive"), name_damaged_files():
         tf.debugging.assert_positive(-1, "must be positive")
+
+
+def test_examples_of_a_shard_without_documents(tiny_vocabulary, tmp_path):
+    """Made several times over: the corpus of one document leaves one of two shards empty."""
+    (tmp_path / "text.txt").write_text("\n".join(DOCUMENTS[0]))
+    output, settings = tmp_path / "out", {**EXAMPLES, "dupe_factor": 2, "shards": 2}
+    stats = prepare(tmp_path / "text.txt", output, tiny_vocabulary, report=lambda line: None, **settings)
+    sizes = sorted(path.stat().st_size for path in output.glob("*.tfrecord"))
+    assert sizes[0] == 0 < sizes[1] and stats["counts"]["examples"] >= 2
+    (output / "unfinished").mkdir()
+    prepare(tmp_path / "text.txt", output, tiny_vocabulary, report=lambda line: None, **settings)
+    assert not (output / "unfinished").exists()
+
+
+def test_what_examples_have_cannot_be_asked_for(examples, tiny_corpus, tiny_vocabulary, capsys):
+    with pytest.raises(InputError, match="made its pairs for sop"):
+        albert_tf.pretraining_dataset(examples, tiny_vocabulary, sentence_objective="nsp", **SIZE)
+    words = ["prepare", "--input", tiny_corpus, "--vocabulary", tiny_vocabulary, "--output", "y"]
+    line = mistake(capsys, *words, "--seq_length", 32)
+    assert "--seq_length: of no use to documents, without --format examples" in line

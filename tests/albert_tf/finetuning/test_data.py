@@ -223,3 +223,20 @@ def test_weights_of_tags_are_by_words(tiny_vocabulary, tmp_path):
     assert list(data.task.labels) == ["O", "B-X", "B-Y"]
     np.testing.assert_allclose(task.losses["label"].loss_sum.keywords["class_weights"], [5 / 9, 5 / 3, 5 / 3])
     assert data.task.losses is LABEL  # of evaluations
+
+
+def test_weights_are_those_of_the_rows_of_one_file(tiny_vocabulary, tmp_path):
+    rows = [{"text": f"text {n}", "kind": str(n % 2)} for n in range(4)]
+    files = [write_jsonl(tmp_path / f"{name}.jsonl", rows) for name in "ab"]
+    start = InitFrom(TINY, tiny_vocabulary, {"lowercase": True, "strip_accents": True}, None)
+    spec = TASK_SPECS["classification"]
+
+    def weights(train, sample_weight):
+        sets = own_sets(train, files[0])
+        entries = task_entries("classification", sets.train, 16, COLUMNS)
+        return encode_splits(spec, entries, sets, start, sample_weight).rows.features["weights"].tolist()
+
+    assert weights(files[0], [1, 2, 3, 4]) == [1, 2, 3, 4]
+    for train, values in ((files, [1.0] * 8), (files[0], [1, 2, 3]), (files[0], [1, 2, 3, -1])):
+        with pytest.raises(InputError, match="sample_weight"):
+            weights(train, values)

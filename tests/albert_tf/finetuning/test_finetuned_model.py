@@ -212,3 +212,7 @@ def test_the_separator_of_the_training_data_stays(named, used):
     model = finetuned_model.FinetunedModel(TASK_SPECS["multi_label"], None, None, entries, 0)
     assert model.table_columns(named) == used
     assert model._replace(entries={}).table_columns(named) == named
+    for name in ("mrpc", "squad-v1.1"):
+        with pytest.raises(InputError, match="`text`: of no use to a run of"):
+            entries = {"model": "classifier" if name == "mrpc" else "span_labeler", "num_labels": 2}
+            model._replace(spec=TASK_SPECS[name], entries=entries).table_columns(Columns("a"))

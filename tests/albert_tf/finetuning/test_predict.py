@@ -284,6 +284,13 @@ def predicted_labels(file):
     return [cell[1] for cell in cells]
 
 
+def test_folders_are_predicted_for_one_by_one(saved, tmp_path):
+    for name in "ab":
+        write_glue(tmp_path / name, "sst-2")
+    with pytest.raises(InputError, match="a folder is predicted for by itself"):
+        predict(saved("sst-2"), [tmp_path / "a", tmp_path / "b"], tmp_path / "out.tsv")
+
+
 @pytest.mark.slow
 def test_both_sets_of_mnli_and_ax(saved, tmp_path):
     labels = write_glue(tmp_path / "MNLI", "mnli", 7)

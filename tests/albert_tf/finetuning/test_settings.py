@@ -39,6 +39,7 @@ SCRATCH = {**GLUE, "init_from": None, "config": TINY, "vocabulary": "spiece.mode
         (GLUE, {"train": "x"}, "^train: .*'rte'"),
         (GLUE, {"eval": "x"}, "^eval: .*'rte'"),
         (GLUE, {"columns": COLUMNS}, "^text and label: .*'rte'"),
+        (SQUAD, {"columns": Columns("a")}, r"^text and label: .*'squad-v1\.1'"),
         (OWN, {"train": None}, "task='classification' .*`train`"),
         (OWN, {"data": "x"}, "^data: .*'classification'"),
         (OWN, {"columns": Columns("text")}, "`text` and `label`"),

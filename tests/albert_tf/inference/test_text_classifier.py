@@ -15,7 +15,7 @@ from albert_tf.inference.inputs import LabelEncoder, parse_texts
 from albert_tf.models.padding import TokenIndex
 from hub_export.modules import encoder_module
 from tests.albert_tf.inference.conftest import SMALL
-from tests.tiny import DOCUMENTS
+from tests.tiny import DOCUMENTS, change_json
 
 # The first document is about a lighthouse and the second about bread.
 TEXTS = [text for document in DOCUMENTS[:2] for text in document]
@@ -362,6 +362,41 @@ def test_metrics_of_two_labels_are_of_the_second(classifier, fresh, tmp_path):
     assert again.evaluate(TEXTS, labels, verbose=0, return_dict=True) == pytest.approx(found, rel=1e-4)
 
 
+def test_binary_metrics_are_of_probabilities(fresh, made):
+    """Of three labels, or of several for a text: of all probabilities, by hand."""
+    softmax, sigmoid = tf.nn.softmax, tf.sigmoid
+    for many, loss, probability in ((False, CATEGORICAL, softmax), (True, "auto", sigmoid)):
+        model = fresh(labels=["a", "b", "c"], multi_label=many)
+        weights = model.classifier.classifier.output_weights
+        weights.assign(tf.random.stateless_normal(weights.shape, [1, 2], stddev=3.0))
+        model.compile(loss=loss, metrics=[keras.metrics.Precision(), keras.metrics.AUC(from_logits=True)])
+        targets = np.eye(3)[np.arange(len(TEXTS)) % 3]
+        found = model.evaluate(TEXTS, targets, verbose=0, return_dict=True)
+        chosen = probability(model.predict(TEXTS, verbose=0)).numpy() > 0.5
+        (precision,) = (value for name, value in found.items() if name.startswith("precision"))
+        assert precision == pytest.approx(targets[chosen].mean())
+    for labels in (["a", ["b", "c"], []], [[1, 0, 0], [0, 1, 1], [0, 0, 0]]):
+        encoded = LabelEncoder("abc", 3, None, True).targets(labels, 3, "y")
+        assert encoded.tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    with pytest.raises(InputError, match=r"y\[0\]: 'd' is not one of"):
+        LabelEncoder("abc", 3, None, True).targets([["d"]], 1, "y")
+
+
+def test_a_run_of_other_settings_is_not_gone_on_with(fresh, tmp_path):
+    fresh().save_run(tmp_path / "run")
+    fresh().save_run(tmp_path / "run", step=1)
+    for settings, named in (
+        ({"labels": NAMES[::-1]}, r"labels=\['sea', 'bread'\], the model \['bread', 'sea'\]"),
+        ({"seq_length": 20}, "seq_length="),
+        ({"threshold": 0.3}, "threshold=None, the model 0.3"),
+    ):
+        with pytest.raises(InputError, match=f"is the run of another model: it has {named}"):
+            fresh(**settings).save_run(tmp_path / "run", step=2)
+    change_json(tmp_path / "run" / "task.json", best_by="eval_accuracy")
+    with pytest.raises(InputError, match="best by its metrics"):
+        fresh().save_run(tmp_path / "run", step=2)
+
+
 def test_what_does_not_fit_in_a_dataset(classifier, fresh):
     for function in (classifier.fit, classifier.predict):
         with pytest.raises(InputError, match=r"^x has labels that are none of sea, bread: \[land\]$"):
@@ -501,6 +536,8 @@ def test_what_does_not_fit(made, classifier, tmp_path):
         (run, {"num_labels": 0}, "num_labels=0"),
         (run, {"num_labels": 2, "seq_length": 65}, "seq_length=65 must be at most 64"),
         (run, {"num_labels": 2, "pooling": "max"}, "pooling='max'"),
+        (run, {"num_labels": 2, "threshold": 50}, "threshold=50 must be at least 0 and at most 1"),
+        (run, {"num_labels": 2, "threshold": "auto"}, "threshold='auto' must be of type float"),
     ):
         with pytest.raises(InputError, match=named):
             build(source, **settings)
@@ -544,7 +581,11 @@ def test_numbers_that_may_be_names_are_refused():
     assert LabelEncoder(["0", "1"], 2, None).targets([0, "1"], 2, "y").tolist() == [0, 1]
     with pytest.raises(InputError, match="holds 0"):
         LabelEncoder(["1", "0"], 2, None).targets([0, 1], 2, "y")
+    with pytest.raises(InputError, match="holds 0"):
+        LabelEncoder(["1", "0"], 2, None).targets(list(np.array([0, 1])), 2, "y")
     assert LabelEncoder(["x", "y"], 2, None).targets([0, 1], 2, "y").tolist() == [0, 1]
+    assert LabelEncoder(None, 1, None).targets(list(np.array([0, 1], np.float32)), 2, "y").tolist() == [0, 1]
+    assert LabelEncoder(None, 2, CATEGORICAL).targets(list(np.eye(2)), 2, "y").tolist() == np.eye(2).tolist()
 
 
 LONG_TEXTS = [TEXTS[0], " ".join(TEXTS), "", " ".join(TEXTS[3:6])]
@@ -597,6 +638,11 @@ def test_what_windows_cannot_do_is_refused(fresh):
             fresh(**settings)
     with pytest.raises(InputError, match="long='windows': pairs"):
         fresh(long="windows", takes_pairs=True)
+    for long in ("windows", "head_tail"):
+        model = fresh(long=long)
+        model.compile()
+        with pytest.raises(InputError, match=f"long='{long}': pairs of texts are truncated"):
+            model.fit([("a", "b"), ("c", "d")], [0, 1])
     model = fresh(long="windows")
     with pytest.raises(InputError, match="single texts"):
         model([("a", "b")])

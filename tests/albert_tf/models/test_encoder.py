@@ -428,3 +428,8 @@ def test_shared_layers_have_the_same_parameters_at_every_depth(changes, layers):
 def test_a_depth_with_other_parameters_is_refused(changes, layers, named):
     with pytest.raises(InputError, match=named):
         with_num_layers(AlbertConfig(**changes), layers)
+
+
+def test_ragged_ids_are_to_be_packed():
+    with pytest.raises(InputError, match=r"input_word_ids is ragged: albert_tf\.pack"):
+        AlbertEncoder(TINY)({"input_word_ids": tf.ragged.constant([[2, 3], [2]])})

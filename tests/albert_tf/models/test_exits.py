@@ -120,3 +120,10 @@ def test_refusals():
             check_patience(patience, has_exits, xla)
     with pytest.raises(InputError, match="num_hidden_layers=1"):
         AlbertClassifier(CONFIG.replace(num_hidden_layers=1), 2, early_exit=True)
+
+
+def test_exits_are_of_all_layers(case):
+    model, inputs, _ = case
+    if model.config.sharing == "all":
+        with pytest.raises(InputError, match=f"num_hidden_layers=2: exits are of {L} layers"):
+            model(inputs, num_hidden_layers=2)

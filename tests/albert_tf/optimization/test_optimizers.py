@@ -218,6 +218,12 @@ def test_impossible_values_are_named(change, named):
         create_optimizer(**{"name": "lamb", "init_lr": 0.1, "num_train_steps": 10, **change})
 
 
+@pytest.mark.parametrize("name", ["exclude_from_weight_decay", "exclude_from_layer_adaptation"])
+def test_one_text_is_no_list_of_patterns(name):
+    with pytest.raises(InputError, match=rf"{name}='bias' is one text: write a list, \['bias'\]"):
+        Lamb(learning_rate=0.1, **{name: "bias"})
+
+
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -1])
 def test_a_rate_that_is_none_is_named(rate):
     with pytest.raises(InputError, match=f"learning_rate={rate}"):

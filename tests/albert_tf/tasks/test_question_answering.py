@@ -6,7 +6,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.tasks.dataset_files import read_squad
 from albert_tf.tasks.examples import Answer, QuestionRecord
-from albert_tf.tasks.question_answering import QuestionAnswering
+from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer, QuestionAnswering
 from albert_tf.tasks.squad_metrics import normalized_answer
 
 POSITIONS = ("start_positions", "end_positions", "is_impossible")
@@ -148,3 +148,12 @@ def test_impossible_settings(published_tokenizer):
         question_rows([asked("The sea.")], published_tokenizer, 384, doc_stride=0)
     with pytest.raises(InputError, match="question q1"):
         question_rows([asked("\u200b", "\u200b", 0)], published_tokenizer, 384)
+
+
+def test_two_files_may_use_the_same_ids():
+    task = QuestionAnswering({"seq_length": 64})
+    records = [asked("It is red.", "red", 6), asked("It is blue.", "blue", 6)]
+    predictions = [
+        AnswerPrediction((FoundAnswer(text, 0, 4, 0.0, 0.0, 1.0),), None) for text in ("red", "blue")
+    ]
+    assert task.metrics(records, predictions) == {"exact_match": 100.0, "f1": 100.0}

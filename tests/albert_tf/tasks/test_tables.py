@@ -266,6 +266,14 @@ def test_texts_of_csv_are_numbers_in_parquet(file, tmp_path):
     }
 
 
+def test_codes_of_csv_are_texts_in_parquet(file, tmp_path):
+    """Though Python reads them as numbers."""
+    columns = {"phone": ["+491512", "+4930"], "serial": ["0x1F", "0xFF"], "word": ["inf", "NaN"]}
+    lines = [",".join(columns), *(",".join(row) for row in zip(*columns.values(), strict=True))]
+    (tmp_path / "a.parquet").write_bytes(table_text(read_table(file("\n".join(lines))), ".parquet"))
+    assert parquet.read_table(tmp_path / "a.parquet").to_pydict() == columns
+
+
 def test_what_is_no_parquet(tmp_path, monkeypatch):
     for content in (b"text,label\na,b\n", b"PAR1" + bytes(40) + b"PAR1"):
         (tmp_path / "a.parquet").write_bytes(content)

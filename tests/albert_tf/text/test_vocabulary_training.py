@@ -16,6 +16,7 @@ from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.tokenizer import Tokenizer
 from albert_tf.text.tokenizer_config import resolve_settings
 from albert_tf.text.vocabulary_training import USER_DEFINED, train_vocabulary
+from tests.albert_tf.commands import mistake
 from tests.tiny import CORPUS, TINY
 
 
@@ -204,3 +205,27 @@ def test_sizes_that_are_too_small(kind, size, tiny_corpus, tmp_path):
     with pytest.raises(InputError, match=f"vocab_size={size} is too small"):
         train_vocabulary(tiny_corpus, tmp_path / "new", size, kind=kind)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_word_too_long_to_be_a_piece_is_left_out(tiny_corpus, tmp_path):
+    (tmp_path / "text.txt").write_text(tiny_corpus.read_text() + "\u0e01" * 120 + " " + "ab" * 60 + "\n")
+    pieces = train_vocabulary(tmp_path / "text.txt", tmp_path / "vocab.txt", 3000, kind="wordpiece").pieces
+    assert "ab" * 60 in pieces and not any("\u0e01" in piece for piece in pieces)
+
+
+def test_frequent_words_reach_the_trainer_in_parts():
+    sizes = []
+
+    def train(tokenizer, trainer, texts):
+        sizes.extend(map(len, texts))
+        raise KeyError
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyError):
+        patch.setattr(vocabulary_training, "_train_tokenizer", train)
+        vocabulary_training.train_wordpiece([b"the " * 2500], 100)
+    assert sizes == [4000, 4000, 2000]
+
+
+def test_a_setting_of_another_kind_is_refused(tiny_corpus, tmp_path, capsys):
+    words = ["vocab", "--input", tiny_corpus, "--output", tmp_path / "vocab.txt", "--kind", "wordpiece"]
+    assert "--max_sentences: of no use to --kind wordpiece" in mistake(capsys, *words, "--max_sentences", 101)

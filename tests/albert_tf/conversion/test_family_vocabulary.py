@@ -154,6 +154,13 @@ def test_google_bert(shared, tmp_path):
     assert {path.name for path in (tmp_path / "back").iterdir()} == {*names, "vocab.txt.tokenizer.json"}
     convert("google", "run", tmp_path / "back", tmp_path / "again")
     assert RunDirectory(tmp_path / "again").tokenizer == {**settings, **googles}
+    for name, words, lowercase in (
+        ("cased", WORDS.replace("\n7\n", "\nThe\n"), False),
+        ("uncased", WORDS, True),
+    ):
+        (folder / "vocab.txt").write_text(words)
+        convert("google", "run", folder, tmp_path / name)
+        assert RunDirectory(tmp_path / name).tokenizer["lowercase"] == lowercase
 
 
 def test_published_names(server, shared, tmp_path):

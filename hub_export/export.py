@@ -170,6 +170,10 @@ def _check_output(output: Path, version: Path | None) -> None:
     """
     check_output_path(output, is_folder=True)
     check_no_glob(output, "output")
+    if version is None and (output / PREPROCESSOR).exists():
+        raise FileExistsError(
+            f"{output} holds a preprocessor, which an encoder may not fit: name a new `output`"
+        )
     if version is not None:
         check_output_path(version.parent, is_folder=True)
         if os.path.lexists(version):

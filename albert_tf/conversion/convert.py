@@ -75,7 +75,8 @@ def convert(
       step: training step of a run's checkpoint. None: the step that `load` takes.
       revision: branch, tag or commit of a repository of Hugging Face. None: main.
       tokenizer: settings of a new run's tokenizer, `lowercase` and `strip_accents` (bool each), for a
-        checkpoint without them. None: True each, or False if Google's WordPiece vocabulary has capital letters.
+        checkpoint without them. None: True each, or False if Google's WordPiece vocabulary has capital
+        letters.
     Returns:
       A named tuple. `unused`: names of tensors that were not converted, since the target has no place for
       them. `newly_initialized`: names of variables that the source does not have, initialised at random.

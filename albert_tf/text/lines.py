@@ -45,7 +45,7 @@ _NO_BYTE_OF_TEXT = b"\xfd"  # occurs in no UTF-8 text, and `check_text_files` ha
 def without_autotuning(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """A dataset that ends at once.
 
-    With autotuning, the end of about every third iterator waits for the tuner's next round. The rounds take
+    With autotuning, the end of about every fourth iterator waits for the tuner's next round. The rounds take
     0.01, 0.02, 0.04, … seconds, at most 60, so that an evaluation of 2.7 seconds took 5.2.
     """
     options = tf.data.Options()

@@ -340,20 +340,19 @@ def _tensorflow_call(signature: Signature) -> Call:
 
 def largest_difference(outputs: NamedArrays, expected: NamedArrays, row: NamedArrays) -> float:
     """The largest absolute difference between two networks' outputs, without outputs at padding."""
-    return max(
-        float(
-            np.abs(output - expected[name])[row[INPUT_MASK] > 0 if _is_per_token(name, output) else ...].max()
-        )
-        for name, output in outputs.items()
-        if np.issubdtype(output.dtype, np.floating)
-    )
+    apart = [0.0]
+    for name, output in outputs.items():
+        if np.issubdtype(output.dtype, np.floating):
+            difference = np.abs(output - expected[name])
+            is_token = row[INPUT_MASK] > 0 if _is_per_token(name, output) else ...
+            apart.append(float(difference[is_token].max()))
+    return max(apart)
 
 
 def _is_per_token(name: str, output: np.ndarray) -> bool:
     """Whether an output [B, S, …] has values of each token."""
-    return name in ("sequence_output", "start_logits", "end_logits") or (
-        name == "logits" and output.ndim == 3
-    )
+    is_tagger = name == "logits" and output.ndim == 3
+    return is_tagger or name in ("sequence_output", "start_logits", "end_logits")
 
 
 class ComparedNetwork(NamedTuple):
@@ -390,12 +389,7 @@ def comparison_table(networks: Sequence[ComparedNetwork], decisions: Decisions) 
     return "\n".join(lines)
 
 
-def _format_agreement(
-    outputs: Rows,
-    expected: Rows,
-    texts: Rows,
-    decisions: Decisions = DECISIONS,
-) -> str:
+def _format_agreement(outputs: Rows, expected: Rows, texts: Rows, decisions: Decisions = DECISIONS) -> str:
     """The share of equal decisions in per cent; a dash if the outputs hold no decisions."""
     same = []
     for one, other, text in zip(outputs, expected, texts, strict=True):

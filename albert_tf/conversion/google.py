@@ -158,12 +158,8 @@ def write_google(model: Any, folder: Path, step: int) -> None:
     write_local_json(folder / (GOOGLE_BERT_FILE if is_bert else GOOGLE_FILE), google_config(model.config))
     usual = "nsp" if is_bert else "sop"
     if (objective := getattr(model, "sentence_objective", usual)) not in (usual, "none"):
-        logging.warning(
-            "the sentence head was trained by %s, the code of %s takes it for %s",
-            objective,
-            model.config.family,
-            usual,
-        )
+        taken = f"{model.config.family}'s code takes it for {usual}"
+        logging.warning("the sentence head was trained by %s, and %s", objective, taken)
     google = variable_map("google", model.config, task_of(model))
     tensors = {google[x.name.partition(":")[0]].name: x.read_value() for x in model.variables}
     tensors["global_step"] = tf.constant(step, tf.int64)

@@ -34,8 +34,8 @@ class ProbabilityMetric(keras.metrics.Metric):
 
     def needs_rows(self, num_labels: int) -> bool:
         """True if labels must be rows [B, K]."""
-        is_of_all = getattr(self.metric, "class_id", None) is None and not _is_multi_label(self.metric)
-        return self.multi_label or num_labels > 2 or not is_of_all
+        names_one = getattr(self.metric, "class_id", None) is not None
+        return self.multi_label or num_labels > 2 or names_one or getattr(self.metric, "multi_label", False)
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: Any = None) -> Any:
         """Adds a batch."""
@@ -69,10 +69,6 @@ class ProbabilityMetric(keras.metrics.Metric):
         return cls(
             **{**config, "metric": keras.metrics.deserialize(config["metric"], use_legacy_format=True)}
         )
-
-
-def _is_multi_label(metric: keras.metrics.Metric) -> bool:
-    return getattr(metric, "multi_label", False)
 
 
 def probability_metric(metric: Any, multi_label: bool = False) -> Any:

@@ -324,9 +324,8 @@ def _fill_missing(values: Sequence[Any], argument: str) -> list[Any]:
 
     def fill(value: Any) -> Any:
         if isinstance(value, tuple | list):
-            return (list if isinstance(value, list) else tuple)(
-                map(fill, value)
-            )  # a namedtuple takes no list
+            kind = list if isinstance(value, list) else tuple  # a namedtuple takes no list
+            return kind(map(fill, value))
         return "" if is_missing(value) else value
 
     def has_missing(value: Any) -> bool:

@@ -63,12 +63,9 @@ class TaskModel(NetworkModel):
             is outside the vocabulary, where the device can tell (see `AlbertEncoder.call`).
         """
         rows = self.inputs_to_rows(self.name_inputs(inputs))
-        if num_hidden_layers not in (None, self.config.num_hidden_layers) and getattr(
-            self, "early_exit", False
-        ):
-            raise InputError(
-                f"num_hidden_layers={num_hidden_layers}: exits are of {self.config.num_hidden_layers} layers"
-            )
+        depth, has_exits = self.config.num_hidden_layers, getattr(self, "early_exit", False)
+        if has_exits and num_hidden_layers not in (None, depth):
+            raise InputError(f"num_hidden_layers={num_hidden_layers}: exits are of {depth} layers")
         seed, head_seed = split_seed(training, seed) if self.has_head_dropout else (seed, None)
         options = {"num_hidden_layers": num_hidden_layers, "pooled_only": self.reads_pooled_only}
         outputs = self.encoder(rows, training=training, seed=seed, **options)

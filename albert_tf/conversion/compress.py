@@ -14,7 +14,7 @@ from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.io import PathLike, check_new_local_folder
 from albert_tf.runs.build_model import build_model, variable_shapes
 from albert_tf.runs.load_save import check_finite, save
-from albert_tf.runs.run_directory import RunDirectory, open_run
+from albert_tf.runs.run_directory import BEST_KEY, RunDirectory, open_run
 from albert_tf.runs.warm_start import block_origins, block_scope
 
 # Ways to initialise a group's block from the values of its layers, [layers, ...].
@@ -132,7 +132,8 @@ def compress(
     model = build_model(config, source.task, values.get)
     check_finite(model, source, step)
     recipe = {"compressed_from": str(run), "blocks": blocks, "command": command, "relative_errors": errors}
-    save(model, output, source.vocabulary, tokenizer=source.tokenizer, recipe=recipe, task=source.task)
+    task = {name: value for name, value in source.task.items() if name != BEST_KEY}  # it has no metrics
+    save(model, output, source.vocabulary, tokenizer=source.tokenizer, recipe=recipe, task=task)
     return Compression(
         parameters=(sum(map(math.prod, source.shapes.values())), model.count_params()),
         errors=errors,

@@ -117,10 +117,6 @@ def export(
     task = run.task  # read first: it raises if the folder is not a run
     if not encoder_only and run.vocabulary is None:
         raise InputError(f"{run} has no vocabulary: only its encoder can be exported (`encoder_only`)")
-    if encoder_only and (version != 1 or (seq_length is not None and not xla)):
-        raise InputError(
-            "`seq_length` and `version` are of the other modules: leave them out, or `encoder_only`"
-        )
     tokenizer = None if encoder_only else run.load_tokenizer()
     longest = run.config.max_position_embeddings
     seq_length = min(task.get("seq_length", SEQ_LENGTH), longest) if seq_length is None else seq_length

@@ -129,8 +129,8 @@ def test_a_failed_export_leaves_the_last_one_alone(small_run, tmp_path, monkeypa
     [
         (["--seq_length", "65"], "seq_length=65"),
         (["--seq_length", "2"], "seq_length=2"),
-        (["--encoder_only", "--seq_length", "16"], "--seq_length and --version are of the other modules"),
-        (["--encoder_only", "--version", "2"], "--seq_length and --version are of the other modules"),
+        (["--encoder_only", "--seq_length", "-5"], "seq_length=-5"),
+        (["--encoder_only", "--version", "0"], "version=0"),
         (["--run", "nowhere"], "nowhere"),
         (["--output", "/dev/null/modules", "--seq_length", "16"], "/dev/null"),
     ],

@@ -93,7 +93,7 @@ def test_networks_answer_as_tensorflow(runtime, kind, run_of, tmp_path, monkeypa
         np.testing.assert_allclose(array, expected[name], atol=1e-4, err_msg=name)
     there = {"README.md", "config.json", "task.json", "tokenizer.json", "spiece.model"}
     assert there < {path.name for path in card.parent.iterdir()}
-    task = json.loads((run / "task.json").read_text())
+    task = {"seq_length": TINY.max_position_embeddings, **json.loads((run / "task.json").read_text())}
     task |= {"takes_pairs": False} if kind == "classifier" else {}
     assert json.loads((card.parent / "task.json").read_text()) == task
     assert ("no early exits" in card.read_text()) == (kind == "classifier")

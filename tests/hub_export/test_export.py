@@ -177,6 +177,7 @@ def test_a_place_where_nobody_could_load_a_module_is_refused(small_run, tmp_path
 
 def test_sigterm_leaves_nothing(small_run, tmp_path, monkeypatch):
     monkeypatch.setattr(export_module, "check_module", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(signals, "GRACE_SECONDS", 60.0)  # of a clean-up on a busy machine
     previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         signals.raise_on_termination(143)

@@ -23,9 +23,9 @@ from albert_tf.config import REPOSITORIES, published_format
 from albert_tf.conversion.huggingface import (
     HUGGING_FACE_CONFIG,
     HUGGING_FACE_VOCABULARY,
-    MODULES,
-    POOLING,
-    SENTENCE_LENGTH,
+    MODULES_FILE,
+    POOLING_FILE,
+    SENTENCE_LENGTH_FILE,
     WEIGHTS_FILE,
     WEIGHTS_INDEX_FILE,
 )
@@ -40,7 +40,7 @@ _ARCHIVES_URL = "https://storage.googleapis.com/albert_models/"
 # Files of a repository to download.
 _FILES = [
     *(HUGGING_FACE_CONFIG, WEIGHTS_FILE, WEIGHTS_INDEX_FILE, "model-*-of-*.safetensors"),
-    *(POOLING, MODULES, SENTENCE_LENGTH),
+    *(POOLING_FILE, MODULES_FILE, SENTENCE_LENGTH_FILE),
     *(FAST_TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS),
     *(name for names in VOCABULARY_FILES.values() for name in names),
 ]

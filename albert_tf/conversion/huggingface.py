@@ -130,8 +130,8 @@ WEIGHTS_FILE, WEIGHTS_INDEX_FILE = "model.safetensors", "model.safetensors.index
 _WITHOUT_POOLER = ("ForMaskedLM", "ForTokenClassification", "ForQuestionAnswering")
 _POOLER = ("pooler/dense/kernel", "pooler/dense/bias")
 
-POOLING, MODULES = "1_Pooling/config.json", "modules.json"  # of sentence-transformers
-SENTENCE_LENGTH = "sentence_bert_config.json"  # of sentence-transformers, with `max_seq_length`
+POOLING_FILE, MODULES_FILE = "1_Pooling/config.json", "modules.json"  # of sentence-transformers
+SENTENCE_LENGTH_FILE = "sentence_bert_config.json"  # of sentence-transformers, with `max_seq_length`
 _READ_MODULES = ("Transformer", "Pooling", "Normalize")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
@@ -192,7 +192,7 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
 
 def _warn_about_sentence_vectors(folder: Path) -> None:
     """Warns if sentence-transformers makes other vectors than the mean, the default of our embeddings."""
-    if (file := folder / POOLING).is_file():
+    if (file := folder / POOLING_FILE).is_file():
         prefix = "pooling_mode_"
         modes = [name for name, value in read_local_json(file).items() if value is True]
         modes = [name.removeprefix(prefix) for name in modes if name.startswith(prefix)]
@@ -201,7 +201,7 @@ def _warn_about_sentence_vectors(folder: Path) -> None:
         elif modes != ["mean_tokens"]:
             pooling = " and ".join(modes) or "nothing"
             logging.warning("%s pools by %s: here are mean and first alone", file, pooling)
-    if (file := folder / MODULES).is_file():
+    if (file := folder / MODULES_FILE).is_file():
         modules = parse_json(read_local_bytes(file), file)
         make_list_check(make_check("Mapping"))(str(file), modules)
         types = [str(module.get("type")).rpartition(".")[2] for module in modules]
@@ -211,15 +211,15 @@ def _warn_about_sentence_vectors(folder: Path) -> None:
 
 def _longest_text(folder: Path, task: Mapping[str, Any], positions: int) -> dict[str, int]:
     """`seq_length` of task.json, as sentence-transformers or the tokenizer of a fine-tuned network has it."""
-    lengths = [
-        read_local_json(folder / file).get(key)
-        for file, key in ((SENTENCE_LENGTH, "max_seq_length"), (TOKENIZER_CONFIG, "model_max_length"))
-        if (folder / file).is_file()
-    ]
-    known = [length for length in lengths if type(length) is int and length > 0]
-    if (folder / SENTENCE_LENGTH).is_file() or task["model"] not in ("encoder", "pretrainer"):
-        return {"seq_length": min([*known, positions])}
-    return {}
+    is_of_sentences = (folder / SENTENCE_LENGTH_FILE).is_file()
+    if task["model"] in ("encoder", "pretrainer") and not is_of_sentences:
+        return {}
+    lengths = [positions]
+    for file, key in ((SENTENCE_LENGTH_FILE, "max_seq_length"), (TOKENIZER_CONFIG, "model_max_length")):
+        length = read_local_json(folder / file).get(key) if (folder / file).is_file() else None
+        if type(length) is int and length > 0:
+            lengths.append(length)
+    return {"seq_length": min(lengths)}
 
 
 def _newer_name(name: str) -> str:

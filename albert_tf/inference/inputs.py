@@ -90,22 +90,12 @@ class LabelEncoder(NamedTuple):
         known = dict(zip(self.names or (), numbers, strict=False)) | {number: number for number in numbers}
         if self.multi_label:
             rows = np.zeros([count, self.num_labels], np.float32)
-            for number, value in enumerate(values):
+            for row, value in enumerate(values):
                 for label in value if isinstance(value, list | tuple | set) else [value]:
-                    if label not in known:
-                        expected = ", ".join(map(repr, known))
-                        raise InputError(f"{argument}[{number}]: {shorten(label)} is not one of {expected}")
-                    rows[number, known[label]] = 1
+                    rows[row, _label_number(label, known, f"{argument}[{row}]")] = 1
             return rows
-        for number, value in enumerate(values):
-            if isinstance(value, list) or value not in known:
-                expected = ", ".join(map(repr, known))
-                raise InputError(f"{argument}[{number}]={shorten(value)} is not one of {expected}")
-            # A file's labels are read as numbers by some libraries and as texts by others.
-            if isinstance(value, int) and known.get(str(value), value) != value:
-                problem = f"{argument} holds {value}, the number of one label and the name of another"
-                raise InputError(f"{problem}: give the names, as texts")
-        targets = np.array([known[value] for value in values], np.int32)
+        found = [_label_number(value, known, f"{argument}[{row}]") for row, value in enumerate(values)]
+        targets = np.array(found, np.int32)
         return np.eye(self.num_labels, dtype=np.float32)[targets] if self.are_one_hot else targets
 
     def weights(self, class_weight: Any) -> dict[int, float]:
@@ -114,7 +104,7 @@ class LabelEncoder(NamedTuple):
             raise InputError(
                 f"class_weight={shorten(class_weight)} must be a dict from labels to weights, or {BALANCED!r}"
             )
-        encoder = self._replace(loss=None)
+        encoder = self._replace(loss=None, multi_label=False)
         numbers = encoder.targets(list(class_weight), len(class_weight), "class_weight").tolist()
         weights = dict.fromkeys(range(self.num_labels), 1.0)
         for place, (number, (label, weight)) in enumerate(zip(numbers, class_weight.items(), strict=True)):
@@ -309,6 +299,17 @@ def parse_texts(texts: Any, argument: str) -> list[TextRecord]:
 def _is_row(value: Any, size: int) -> bool:
     """True for a list of as many numbers."""
     return isinstance(value, list) and len(value) == size and not any(isinstance(x, str) for x in value)
+
+
+def _label_number(label: Any, known: Mapping[Any, int], where: str) -> int:
+    """The number of a label, a key of `known`; an InputError names it by `where`."""
+    if isinstance(label, list) or label not in known:
+        raise InputError(f"{where}={shorten(label)} is not one of {', '.join(map(repr, known))}")
+    # A file's labels are read as numbers by some libraries and as texts by others.
+    if isinstance(label, int) and known.get(str(label), label) != label:
+        problem = f"{where.partition('[')[0]} holds {label}, the number of one label and the name of another"
+        raise InputError(f"{problem}: give the names, as texts")
+    return known[label]
 
 
 def check_same_form(records: Sequence[TextRecord], argument: str) -> bool:

@@ -610,7 +610,7 @@ class TextClassifier(keras.Model):
         existing, entries = run.task, self.task_entries()
         if BEST_KEY in existing:
             raise InputError(f"{run} takes the step that is best by its metrics: name another folder")
-        for name in {*entries, *_OPTIONAL_ENTRIES} - {"task", PAIRS_KEY}:
+        for name in sorted({*entries, *_OPTIONAL_ENTRIES} - {"task", PAIRS_KEY}):
             if existing.get(name) != entries.get(name):
                 found = f"{name}={shorten(existing.get(name))}, the model {shorten(entries.get(name))}"
                 raise InputError(f"{run} is the run of another model: it has {found}")

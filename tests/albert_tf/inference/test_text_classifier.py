@@ -378,8 +378,9 @@ def test_binary_metrics_are_of_probabilities(fresh, made):
     for labels in (["a", ["b", "c"], []], [[1, 0, 0], [0, 1, 1], [0, 0, 0]]):
         encoded = LabelEncoder("abc", 3, None, True).targets(labels, 3, "y")
         assert encoded.tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
-    with pytest.raises(InputError, match=r"y\[0\]: 'd' is not one of"):
+    with pytest.raises(InputError, match=r"y\[0\]='d' is not one of"):
         LabelEncoder("abc", 3, None, True).targets([["d"]], 1, "y")
+    assert LabelEncoder("abc", 3, None, True).weights({"c": 2}) == {0: 1, 1: 1, 2: 2}
 
 
 def test_a_run_of_other_settings_is_not_gone_on_with(fresh, tmp_path):

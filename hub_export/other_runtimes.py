@@ -266,7 +266,7 @@ def export_to(
             fixed=fixed_shape if target.is_fixed else "",
             longest=seq_length,
             table=table,
-            exits=no_exits if getattr(model, "early_exit", False) else "",
+            exits=no_exits if model.early_exit else "",
             license=license or NO_LICENSE,
         )
         (folder / CARD).write_text(text, encoding="utf-8")

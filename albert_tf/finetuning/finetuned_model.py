@@ -78,7 +78,7 @@ def create_predict_fn(
     loss_fn = task.loss_fn() if has_loss else None
     strategy = tf.distribute.get_strategy()
     if patience is not None:
-        check_patience(patience, getattr(model, "early_exit", False), xla)
+        check_patience(patience, model.early_exit, xla)
     is_compiled = uses_xla(xla) and patience is None
     lengths = lengths_to_compile(task.seq_length, xla) if patience is None else None
     before_batch = compilation_log("prediction") if is_compiled else None

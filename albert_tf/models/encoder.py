@@ -59,6 +59,16 @@ class NetworkModel(keras.Model):
             raise InputError(f"inputs are a list of {len(inputs)}: there are {', '.join(names)}")
         return dict(zip(names, inputs, strict=False))
 
+    def compute_loss(
+        self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
+    ) -> tf.Tensor:
+        """Keras' loss of the outputs that have targets."""
+        return super().compute_loss(x, y, _outputs_with_targets(y_pred, y), sample_weight)
+
+    def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> dict[str, Any]:
+        """Keras' metrics of the outputs that have targets."""
+        return super().compute_metrics(x, y, _outputs_with_targets(y_pred, y), sample_weight)
+
     def get_config(self) -> dict[str, Any]:
         """The argument of `from_config` for an untrained model of the same architecture."""
         arguments = {name: getattr(self, name) for name in ("remat", "fused", *self.arguments)}
@@ -68,6 +78,19 @@ class NetworkModel(keras.Model):
     def from_config(cls: type[M], config: dict[str, Any], custom_objects: Any = None) -> M:
         """Builds an untrained model from the result of `get_config`."""
         return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+
+
+def _outputs_with_targets(outputs: Any, targets: Any) -> Any:
+    """The outputs that a dict of targets names; all outputs for other targets.
+
+    Keras pairs outputs and losses by their places in flat lists. A list among the outputs, such as
+    `encoder_outputs`, would shift the outputs after it.
+    """
+    if not (isinstance(targets, Mapping) and isinstance(outputs, Mapping)):
+        return outputs
+    if unknown := targets.keys() - outputs.keys():
+        raise InputError(f"targets {sorted(unknown)}: the model has the outputs {', '.join(sorted(outputs))}")
+    return {name: outputs[name] for name in targets}
 
 
 @keras.saving.register_keras_serializable("albert_tf")

@@ -31,6 +31,7 @@ class TaskModel(NetworkModel):
 
     has_head_dropout = True
     reads_pooled_only = False  # True if the head reads no other states
+    early_exit = False  # True if there is a head after each layer
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(config, remat, fused, **kwargs)
@@ -63,8 +64,8 @@ class TaskModel(NetworkModel):
             is outside the vocabulary, where the device can tell (see `AlbertEncoder.call`).
         """
         rows = self.inputs_to_rows(self.name_inputs(inputs))
-        depth, has_exits = self.config.num_hidden_layers, getattr(self, "early_exit", False)
-        if has_exits and num_hidden_layers not in (None, depth):
+        depth = self.config.num_hidden_layers
+        if self.early_exit and num_hidden_layers not in (None, depth):
             raise InputError(f"num_hidden_layers={num_hidden_layers}: exits are of {depth} layers")
         seed, head_seed = split_seed(training, seed) if self.has_head_dropout else (seed, None)
         options = {"num_hidden_layers": num_hidden_layers, "pooled_only": self.reads_pooled_only}

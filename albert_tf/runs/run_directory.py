@@ -426,7 +426,9 @@ class RunDirectory:
         order, lines = step_order(metric), self.metrics()
         best, best_saved = order.step(lines, evaluated_steps(lines)), order.step(lines, steps)
         if best_saved is None:
-            _warn_once(f"{self}: no step with a checkpoint has a {metric}: the newest, {newest}, is used")
+            _warn_once(
+                f"{self}: no step with a checkpoint has the metric {metric}: the newest, {newest}, is used"
+            )
             return newest
         if best != best_saved:
             _warn_once(

@@ -132,7 +132,7 @@ class ServingModel(NamedTuple):
     @property
     def has_exits(self) -> bool:
         """True if texts can leave early."""
-        return getattr(self.model, "early_exit", False)
+        return self.model.early_exit
 
     def label_names(self) -> list[str]:
         """The labels in the order of the logits; if task.json has none, the numbers from 0."""

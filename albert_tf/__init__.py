@@ -79,6 +79,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"albert_tf.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _MODULE_OF[name].startswith("albert_tf.models."):  # `load_model` then also knows the optimizers
+        importlib.import_module("albert_tf.optimization")
     return getattr(importlib.import_module(_MODULE_OF[name]), name)
 
 

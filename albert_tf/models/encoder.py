@@ -51,10 +51,13 @@ class NetworkModel(keras.Model):
         self.built = True  # count_params, summary and load_weights then work before the first call
 
     def name_inputs(self, inputs: Any) -> ModelInputs:
-        """The inputs by name: a dict unchanged, a list or tuple in the order of `inputs_in_order`."""
-        if not isinstance(inputs, list | tuple):
+        """The inputs by name: a dict unchanged, a list or tuple in the order of `inputs_in_order`.
+
+        Keras stores a list of one tensor as this tensor, which is the first input.
+        """
+        if isinstance(inputs, Mapping):
             return inputs
-        names = self.inputs_in_order
+        inputs, names = inputs if isinstance(inputs, list | tuple) else [inputs], self.inputs_in_order
         if len(inputs) > len(names):
             raise InputError(f"inputs are a list of {len(inputs)}: there are {', '.join(names)}")
         return dict(zip(names, inputs, strict=False))
@@ -72,12 +75,20 @@ class NetworkModel(keras.Model):
     def get_config(self) -> dict[str, Any]:
         """The argument of `from_config` for an untrained model of the same architecture."""
         arguments = {name: getattr(self, name) for name in ("remat", "fused", *self.arguments)}
+        if self.trainable and (frozen := [variable.name for variable in self.non_trainable_weights]):
+            arguments["frozen_weights"] = frozen
         return {**keras.layers.Layer.get_config(self), "config": self.config.to_dict(), **arguments}
 
     @classmethod
     def from_config(cls: type[M], config: dict[str, Any], custom_objects: Any = None) -> M:
         """Builds an untrained model from the result of `get_config`."""
-        return cls(**{**config, "config": AlbertConfig.from_dict(config["config"])})
+        config = {**config, "config": AlbertConfig.from_dict(config["config"])}
+        frozen = set(config.pop("frozen_weights", ()))
+        model = cls(**config)
+        for layer in (part for part in model.submodules if isinstance(part, keras.layers.Layer)):
+            if layer.weights and frozen.issuperset(variable.name for variable in layer.weights):
+                layer.trainable = False
+        return model
 
 
 def _outputs_with_targets(outputs: Any, targets: Any) -> Any:
@@ -311,10 +322,10 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
         raise InputError(f"{WORD_IDS} is missing: inputs must be a dict of {names}, not {provided}")
     if isinstance(inputs[WORD_IDS], tf.RaggedTensor):
         raise InputError(f"{WORD_IDS} is ragged: albert_tf.pack makes inputs of the encoder of token ids")
-    word_ids = tf.convert_to_tensor(inputs[WORD_IDS])
+    word_ids = _to_tensor(inputs[WORD_IDS])
     tensors = {WORD_IDS: word_ids}
     for name, values_like in ((INPUT_MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like)):
-        tensors[name] = tf.convert_to_tensor(inputs[name]) if name in inputs else values_like(word_ids)
+        tensors[name] = _to_tensor(inputs[name]) if name in inputs else values_like(word_ids)
     for name, tensor in tensors.items():
         if name != INPUT_MASK and not tensor.dtype.is_integer:
             raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
@@ -327,3 +338,10 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
     # If shapes are known only when the graph runs, only tf.stack raises where they disagree: a sum would
     # broadcast, and a reshape would accept a transposed mask.
     return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in tensors.values()]), num=3)
+
+
+def _to_tensor(values: Any) -> tf.Tensor:
+    """The values as a tensor. Where Keras calls a model to build it, with float placeholders: int32."""
+    tensor = tf.convert_to_tensor(values)
+    is_build = not tf.executing_eagerly() and tf.compat.v1.get_default_graph().name == "build_graph"
+    return tf.cast(tensor, tf.int32) if is_build else tensor

@@ -42,6 +42,9 @@ Seed: TypeAlias = tf.Tensor | None
 # XLA compiles once for each shape.
 compile_with_xla = functools.partial(tf.function, jit_compile=True, autograph=False)
 
+# For functions with a gradient of their own: where a SavedModel is written, AutoGraph would unwrap them.
+do_not_convert = tf.autograph.experimental.do_not_convert
+
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Rows [R, I] times kernel [I, O] plus bias [O], in the type of x."""
@@ -168,6 +171,7 @@ def fuse(function: TensorFunction) -> TensorFunction:
 
     forward, backward = compile_with_xla(compute_in_float32), compile_with_xla(gradients)
 
+    @do_not_convert
     @tf.custom_gradient
     def apply(*arguments: tf.Tensor) -> tuple[tf.Tensor, TensorFunction]:
         return forward(*arguments), lambda gradient: backward(list(arguments), gradient)
@@ -184,6 +188,7 @@ def _backward_softmax(probabilities: tf.Tensor, gradient: tf.Tensor) -> tf.Tenso
     return tf.cast(p * (g - tf.reduce_sum(p * g, axis=-1, keepdims=True)), gradient.dtype)
 
 
+@do_not_convert
 @tf.custom_gradient
 def fused_softmax(scores: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """`biased_softmax`, compiled by XLA together with its gradient. The bias has no gradient.

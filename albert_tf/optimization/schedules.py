@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.errors import check_range
+from albert_tf.errors import InputError, check_range
 
 
 @keras.utils.register_keras_serializable(package="albert_tf")
@@ -46,10 +46,13 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         check_range("init_lr", init_lr, at_least=0, below=float("inf"))
         check_range("num_train_steps", num_train_steps, at_least=1)
         check_range("num_warmup_steps", num_warmup_steps, at_least=0, at_most=num_train_steps)
+        for name, steps in (("num_train_steps", num_train_steps), ("num_warmup_steps", num_warmup_steps)):
+            if steps != int(steps):
+                raise InputError(f"{name}={steps} must be a whole number of steps: round it")
         check_range("power", power, above=0, below=float("inf"))
         self.init_lr = init_lr
-        self.num_train_steps = num_train_steps
-        self.num_warmup_steps = num_warmup_steps
+        self.num_train_steps = int(num_train_steps)
+        self.num_warmup_steps = int(num_warmup_steps)
         self.power = power
         self.decay_after_warmup = decay_after_warmup
 
@@ -74,3 +77,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         """Returns the constructor's arguments, for `from_config`."""
         names = ("init_lr", "num_train_steps", "num_warmup_steps", "power", "decay_after_warmup")
         return {name: getattr(self, name) for name in names}
+
+
+# In HDF5 files Keras stores schedules without the package's name.
+keras.utils.get_custom_objects()[WarmupPolynomialDecay.__name__] = WarmupPolynomialDecay

@@ -77,7 +77,7 @@ def evaluate_run(
         names = ", ".join(f"`{name}`" for name in sorted(chosen))
         raise InputError(f"{names}: finished examples keep their pairs and masks: leave it out")
     if "seq_length" in changes or "masked_lm_prob" in changes:
-        changes["max_predictions"] = None
+        changes.setdefault("max_predictions", None)
     changes["sentence_objective"] = model.sentence_objective
     settings = replace_fields(read_recipe(run).examples, **changes)
     if not settings.masked_lm_prob:

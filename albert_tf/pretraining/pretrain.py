@@ -23,10 +23,17 @@ from albert_tf.pretraining.budget import ModelSize, choose_size, size_of_run
 from albert_tf.pretraining.cooccurrence import MAX_COUNTED, count_cooccurrences, weights_from_counts
 from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
-from albert_tf.pretraining.pretraining_settings import Pretraining, check_same_run, read_recipe, text_record
+from albert_tf.pretraining.pretraining_settings import (
+    EVAL_SINCE,
+    Pretraining,
+    check_same_run,
+    evaluated_since,
+    read_recipe,
+    text_record,
+)
 from albert_tf.recipes import PretrainingRecipe, Stage
 from albert_tf.runs.build_model import build_model
-from albert_tf.runs.run_directory import RunContents, RunDirectory
+from albert_tf.runs.run_directory import LOWEST_LOSS, RunContents, RunDirectory
 from albert_tf.runs.warm_start import WarmStart, warm_start_from
 from albert_tf.settings import flatten_record
 from albert_tf.text.tokenizer import open_tokenizer
@@ -106,6 +113,9 @@ def pretrain(
             "extend_positions": settings.extend_positions,
             "budget": settings.budget and settings.budget.seconds,
         }
+        since = evaluated_since(run, corpus_record["eval_files"])
+        if since >= 0:
+            record[EVAL_SINCE] = since
         if run.has_recipe:
             run.check_vocabulary(settings.vocabulary, vocabulary.fingerprint)
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
@@ -115,7 +125,9 @@ def pretrain(
             initial_values = _initial_values(size, warm_starts.get(size.config), corpus, report)
         contents = RunContents(size.config, task, settings.vocabulary, tokenizer, record)
         note = f"; held out: {corpus.held_out.description}" if corpus.held_out else ""
-        train(run, make_training(size, initial_values), contents, report, note)
+        best = LOWEST_LOSS._replace(after=since)
+        training = dataclasses.replace(make_training(size, initial_values), best=best)
+        train(run, training, contents, report, note)
 
 
 def _initial_values(

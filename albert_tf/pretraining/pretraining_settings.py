@@ -20,6 +20,7 @@ from albert_tf.training.run_settings import RunSettings
 
 # Entries of recipe.json about the text. Text is compared by the content of its files.
 TEXT_ENTRIES = ("train", "train_files", "eval", "eval_files", "held_out")
+EVAL_SINCE = "eval_since"  # entry of recipe.json: the step since which the run evaluates on its present text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class Pretraining(RunSettings):
       InputError: a setting is impossible; the message names it.
     """
 
-    CHANGEABLE: ClassVar[Collection[str]] = (*RunSettings.CHANGEABLE, *TEXT_ENTRIES)
+    CHANGEABLE: ClassVar[Collection[str]] = (*RunSettings.CHANGEABLE, *TEXT_ENTRIES, EVAL_SINCE)
 
     config: AlbertConfig
     recipe: PretrainingRecipe
@@ -99,6 +100,15 @@ def check_same_run(run: RunDirectory, requested: Mapping[str, Any], recipe: Pret
             f"{recipe.steps} they would end after {recipe.stage_ends}. Resume with `steps` {stored.steps}, "
             "or go on by `init_from` in another `output`"
         )
+
+
+def evaluated_since(run: RunDirectory, eval_files: Sequence[Any] | None) -> int:
+    """The step since which a run evaluates on this text; -1 for a new run, and from the beginning."""
+    if not run.has_recipe:
+        return -1
+    if run.recipe["eval_files"] == eval_files:
+        return run.recipe.get(EVAL_SINCE, -1)
+    return max(run.steps(), default=-1)
 
 
 def text_record(run: RunDirectory) -> Mapping[str, Any] | None:

@@ -86,8 +86,9 @@ class _Loop:
         self.step = self.previous_step = state.steps_done  # now, and before the last call of train
         self.failed = 0  # number of failed steps in a row at the end
         self.metrics = MetricAccumulator(training.metrics)
-        # Only evaluations in the last stage compare: earlier stages evaluated other networks or other text.
-        self.best = training.best._replace(after=max((x.end for x in training.stages[:-1]), default=-1))
+        # Only evaluations in the last stage compare: earlier stages evaluated other networks or lengths.
+        last_begins = max((x.end for x in training.stages[:-1]), default=-1)
+        self.best = training.best._replace(after=max(training.best.after, last_begins))
         self.is_profiling = self.is_evaluating = False
 
     def is_waiting(self) -> bool:

@@ -182,7 +182,10 @@ def _start_line(run: RunDirectory, training: Training, step: int, note: str) -> 
     """The log line that a run starts with."""
     if step == training.steps:
         name = training.length_flag.partition(" ")[0].strip("`") or "steps"
-        return f"{run} is at its last step, {step}: no step is left: give a larger `{name}` to go on"
+        remedy = f"give a larger `{name}` to go on"
+        if run.recipe.get("budget"):  # which has fixed the number of steps
+            remedy = f"begin another run with `init_from` {run} to train longer"
+        return f"{run} is at its last step, {step}: no step is left: {remedy}"
     strategy = tf.distribute.get_strategy()
     parameters = sum(variable.shape.num_elements() for variable in training.model.trainable_variables)
     return (

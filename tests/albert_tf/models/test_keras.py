@@ -163,3 +163,44 @@ def test_fit_on_two_replicas(two_replicas):
     with two_replicas.scope():
         _, losses, results = fitted(CASES["answerability"]._replace(form="by name"))
     assert losses[-1] < losses[0] and np.isfinite([*losses, results["loss"]]).all()
+
+
+@keras.saving.register_keras_serializable("tests")
+class OwnModel(keras.Model):
+    """A user's model with an encoder inside."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.encoder, self.logits = albert_tf.AlbertEncoder(SMALL), keras.layers.Dense(C)
+
+    def call(self, inputs, training=None):
+        return self.logits(self.encoder(inputs, training=training)["pooled_output"])
+
+
+def functional_model():
+    """A functional model of one list of inputs, with a frozen part and functions compiled by XLA."""
+    ids = keras.Input([S], dtype=tf.int32)
+    encoder = albert_tf.AlbertEncoder(SMALL, fused=True)
+    encoder.embeddings.trainable = False
+    return keras.Model(ids, keras.layers.Dense(C)(encoder([ids])["pooled_output"]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "file"),
+    [(OwnModel, "model.keras"), *((functional_model, file) for file in ("model.keras", "model.h5", "saved"))],
+)
+def test_models_around_an_encoder_load_and_go_on(make, file, tmp_path):
+    inputs, labels = tokens(B, S), RNG.integers(0, C, [B])
+    inputs = inputs["input_word_ids"] if make is functional_model else inputs
+    model = make()
+    schedule = albert_tf.optimization.WarmupPolynomialDecay(1e-3, num_train_steps=8)
+    model.compile(albert_tf.optimization.AdamW(schedule), cross_entropy())
+    model.fit(inputs, labels, verbose=0)
+    model.save(tmp_path / file)
+    again = keras.models.load_model(tmp_path / file)
+    np.testing.assert_allclose(again.predict(inputs, verbose=0), model.predict(inputs, verbose=0), atol=1e-6)
+    if file != "saved":  # Keras' SavedModels forget what is frozen in a subclassed model
+        assert len(again.trainable_weights) == len(model.trainable_weights)
+    assert again.optimizer.get_config() == model.optimizer.get_config()
+    assert np.isfinite(again.fit(inputs, labels, verbose=0).history["loss"]).all()

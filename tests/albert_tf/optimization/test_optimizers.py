@@ -204,6 +204,7 @@ def test_update_stays_outside_xla(monkeypatch):
     [
         ({"name": "adam"}, "'adam'.*lamb, adamw"),
         ({"num_warmup_steps": 11}, "num_warmup_steps=11"),
+        ({"num_warmup_steps": 2.5}, "num_warmup_steps=2.5 must be a whole number"),
         ({"weight_decay": -0.1}, "weight_decay=-0.1"),
         ({"clip_norm": 0.0}, "global_clipnorm=0.0"),
         ({"beta_1": 1.0}, "beta_1=1.0"),

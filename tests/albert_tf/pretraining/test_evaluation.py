@@ -91,6 +91,8 @@ def test_another_step_length_and_more_passes(run, tiny_corpus, evaluated):
     assert abs(two["eval_mlm_loss"] - evaluated["eval_mlm_loss"]) > 1e-4
     earlier = evaluate_run(run, [str(tiny_corpus)], batch_size=4, step=3, seq_length=64)
     assert (earlier["step"], earlier["seq_length"]) == (3, 64)
+    few = evaluate_run(run, [str(tiny_corpus)], batch_size=4, step=3, seq_length=64, max_predictions=1)
+    assert few["eval_mlm_loss"] != earlier["eval_mlm_loss"]
     with pytest.raises(InputError, match="seq_length=65"):
         evaluate_run(run, [str(tiny_corpus)], seq_length=65)
     with pytest.raises(FileNotFoundError, match=r"ckpt-4\.index"):

@@ -20,6 +20,10 @@ from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, stopped_at
 from tests.tiny import TINY
 
 
+def recorded(run):
+    return json.loads((run / "recipe.json").read_text())
+
+
 def test_a_resumed_run_ends_with_the_same_weights(run, settings, tmp_path):
     """How a run dies, the tests of the loop show with a toy, and test_killed.py with whole processes."""
     copy = stopped_at(run, 3, tmp_path / "run")
@@ -76,8 +80,13 @@ def test_evaluation_text_may_be_another_but_not_change_under_its_name(
     shutil.copy(tiny_corpus, tmp_path / "held_out.txt")
     monkeypatch.chdir(tmp_path)
     pretrain(settings(tmp_path / "run", eval=["held_out.txt"]), lambda line: None)
+    assert recorded(tmp_path / "run")["eval_since"] == 6 and "eval_since" not in recorded(run)
+    since = []
+    monkeypatch.setattr(run_module, "train", lambda run, training, *_: since.append(training.best.after))
+    pretrain(settings(run))
+    pretrain(settings(tmp_path / "run", eval=["held_out.txt"]))
+    assert since == [-1, 6]
     (tmp_path / "held_out.txt").write_text("Another text.\nOf two sentences.\n" * 20)
-    monkeypatch.setattr(run_module, "train", lambda *_, **__: None)
     with pytest.raises(InputError, match=r"`eval` of other text: held_out\.txt"):
         pretrain(settings(tmp_path / "run", eval=["held_out.txt"]))
     pretrain(settings(tmp_path / "run", eval=["./held_out.txt"]))

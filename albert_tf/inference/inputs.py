@@ -19,7 +19,7 @@ from albert_tf.finetuning.finetuning_recipes import BALANCED
 from albert_tf.inference.classifier_metrics import ProbabilityMetric
 from albert_tf.runs.build_model import arguments_of
 from albert_tf.tasks.classification import TextTask, text_rows
-from albert_tf.tasks.examples import TextRecord, TokenizedExamples
+from albert_tf.tasks.examples import TextRecord, TokenizedExamples, normalize_label
 from albert_tf.tasks.task import to_arrays
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import as_list, check_text
@@ -85,9 +85,14 @@ class LabelEncoder(NamedTuple):
         if all(_is_row(value, self.num_labels) for value in values):
             rows = np.array(values, np.float32)
             self._check_shape(rows, argument)
+            if not ((rows >= 0) & (rows <= 1)).all():
+                row = int(np.argmax(((rows < 0) | (rows > 1)).any(axis=1)))
+                raise InputError(
+                    f"{argument}[{row}]={shorten(values[row])} is no row of 0 and 1, one for each label: "
+                    "give the labels' names"
+                )
             return rows
-        numbers = range(self.num_labels)
-        known = dict(zip(self.names or (), numbers, strict=False)) | {number: number for number in numbers}
+        known = self._known_labels()
         if self.multi_label:
             rows = np.zeros([count, self.num_labels], np.float32)
             for row, value in enumerate(values):
@@ -137,23 +142,47 @@ class LabelEncoder(NamedTuple):
             `translate_label_errors`.
         """
         self._check_shape(labels, argument)
+        has_rows = self.are_one_hot or self.multi_label
         if labels.dtype != tf.string:
-            are_numbers = self.are_one_hot and labels.shape.rank == 1
+            are_numbers = has_rows and labels.shape.rank == 1
+            if labels.shape.rank == 1 and self.num_labels > 1:
+                known = self._known_labels()
+                for number in range(self.num_labels):  # raises InputError where it is another one's name
+                    _label_number(number, known, argument)
             if are_numbers or self._are_checked(labels):
                 is_known = (labels >= 0) & (labels < tf.cast(self.num_labels, labels.dtype))
                 labels = _check_known(
                     labels, is_known, f"{argument}: labels outside 0 to {self.num_labels - 1}:"
                 )
-            return tf.one_hot(labels, self.num_labels) if are_numbers else labels
+            return tf.one_hot(tf.cast(labels, tf.int32), self.num_labels) if are_numbers else labels
         if self.names is None:
             raise InputError(f"{argument} has labels by name, and the model has no names: give it labels")
+        if labels.shape.rank != 1 and labels.shape[1:] != (1,):
+            raise InputError(
+                f"{argument} has names of labels in the shape {labels.shape}: give one name a text, or rows "
+                "of 0 and 1, one for each label"
+            )
         labels = tf.reshape(labels, [-1])  # [B]
         message = f"{argument} has labels that are none of {', '.join(self.names)}:"
         is_known = tf.reduce_any(labels[:, tf.newaxis] == tf.constant(list(self.names)), axis=1)
         matches = _check_known(labels, is_known, message)[:, tf.newaxis] == tf.constant(
             list(self.names)
         )  # [B, K]
-        return tf.cast(matches, tf.float32) if self.are_one_hot else tf.argmax(matches, axis=1)
+        return tf.cast(matches, tf.float32) if has_rows else tf.argmax(matches, axis=1)
+
+    def _known_labels(self) -> dict[Any, int | None]:
+        """The numbers of the labels, by name and by number; None for a number that is another one's name.
+
+        Some libraries read a file's labels as numbers, and others as texts.
+        """
+        numbers = range(self.num_labels)
+        known: dict[Any, int | None] = dict(zip(self.names or (), numbers, strict=False))
+        named = {normalize_label(name): number for name, number in known.items()}
+        known |= {number: number for number in numbers}
+        for name, number in {**{str(number): number for number in numbers}, "false": 0, "true": 1}.items():
+            if named.get(name, number) != number:
+                known[number] = None
+        return known
 
     def _are_checked(self, labels: tf.Tensor) -> bool:
         """True if the loss takes these labels as numbers and ignores none of them."""
@@ -278,7 +307,7 @@ def parse_texts(texts: Any, argument: str) -> list[TextRecord]:
         )
     if isinstance(texts, str | Mapping):
         raise InputError(f"{argument}={shorten(texts)} is not a list: give a list of texts, or of pairs")
-    texts = _columns(texts, argument)
+    texts = table_columns(texts, argument)
     values = as_list(texts)
     alike = [x for x in values if isinstance(x, list | tuple) and type(x) is type(texts) and len(x) == 2]
     if len(alike) == len(values) == 2:
@@ -301,15 +330,15 @@ def _is_row(value: Any, size: int) -> bool:
     return isinstance(value, list) and len(value) == size and not any(isinstance(x, str) for x in value)
 
 
-def _label_number(label: Any, known: Mapping[Any, int], where: str) -> int:
+def _label_number(label: Any, known: Mapping[Any, int | None], where: str) -> int:
     """The number of a label, a key of `known`; an InputError names it by `where`."""
     if isinstance(label, list) or label not in known:
         raise InputError(f"{where}={shorten(label)} is not one of {', '.join(map(repr, known))}")
-    # A file's labels are read as numbers by some libraries and as texts by others.
-    if isinstance(label, int) and known.get(str(label), label) != label:
+    number = known[label]
+    if number is None:
         problem = f"{where.partition('[')[0]} holds {label}, the number of one label and the name of another"
         raise InputError(f"{problem}: give the names, as texts")
-    return known[label]
+    return number
 
 
 def check_same_form(records: Sequence[TextRecord], argument: str) -> bool:
@@ -337,7 +366,7 @@ def _fill_missing(values: Sequence[Any], argument: str) -> list[Any]:
     return list(map(fill, values))
 
 
-def _columns(texts: Any, argument: str) -> Any:
+def table_columns(texts: Any, argument: str) -> Any:
     """The column of a table, or a tuple of its two columns; other values stay as they are."""
     names = getattr(texts, "column_names", getattr(texts, "columns", None))
     if names is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from albert_tf.constants import PRECISIONS
 from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type, shorten
-from albert_tf.inference.inputs import parse_texts
+from albert_tf.inference.inputs import parse_texts, table_columns
 from albert_tf.inference.predictor import Predictor, create_predictor, load_exported_predictor, load_predictor
 from albert_tf.inference.text_classifier import TextClassifier
 from albert_tf.io import PathLike, check_path
@@ -260,7 +260,8 @@ class Pipeline:
         elif isinstance(task, TextTask | FeatureExtraction):
             records = parse_texts(inputs, "inputs")
         else:
-            records = [self._read(value, f"inputs[{number}]") for number, value in enumerate(as_list(inputs))]
+            values = as_list(table_columns(inputs, "inputs") if task.inputs == ("text",) else inputs)
+            records = [self._read(value, f"inputs[{number}]") for number, value in enumerate(values)]
         answers = self._predictor.answers(records, self._batch_size, top_k)
         return answers[0] if is_one else task.collect(answers)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import functools
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -488,7 +489,8 @@ class TextClassifier(keras.Model):
           y: labels, by number, by name, or one-hot; for regression numbers.
           **kwargs: arguments of `predict`.
         Returns:
-          The share of texts whose label is right (`multi_label`: all labels); for regression R².
+          The share of texts whose label is right (`multi_label`: all labels); for regression R², which is NaN
+          for one text.
         Raises:
           InputError: a label does not fit the model.
         """
@@ -496,7 +498,7 @@ class TextClassifier(keras.Model):
         if len(numbers) == 1:
             predicted = self.predict_labels(x, **kwargs)
             targets = label_encoder.targets(y, len(predicted), "y")
-            return regression_metrics(targets.tolist(), predicted)["r2"]
+            return regression_metrics(targets.tolist(), predicted).get("r2", math.nan)  # of one text none
         predictions = self._task.predictions_from_scores(self.predict_proba(x, **kwargs))
         targets = label_encoder.targets(y, len(predictions), "y")
         is_label = targets > 0 if targets.ndim == 2 else targets[:, np.newaxis] == numbers  # [N, K]

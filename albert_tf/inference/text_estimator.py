@@ -39,6 +39,7 @@ from albert_tf.inference.inputs import LabelEncoder, expand_weight, parse_texts
 from albert_tf.io import PathLike
 from albert_tf.runs.run_directory import RunDirectory, best_run
 from albert_tf.tasks.examples import normalize_label
+from albert_tf.text.text_tokenizer import as_list
 from albert_tf.training.compute_settings import ComputeConfig
 
 CLASSIFICATION, REGRESSION = "classification", "regression"
@@ -329,9 +330,12 @@ class TextEstimator(BaseEstimator):
           NotFittedError: `fit` was not called.
           InputError: a value is not a text, or the columns are not those of `fit`.
         """
-        measure = accuracy_score if self.task == CLASSIFICATION else r2_score
         predicted = self.predict(X)
-        return float(measure(y, predicted, sample_weight=expand_weight(sample_weight, len(predicted))))
+        weight = expand_weight(sample_weight, len(predicted))
+        if self.task != CLASSIFICATION:
+            return float(r2_score(y, predicted, sample_weight=weight))
+        names = (class_names(as_list(labels)) for labels in (y, predicted))  # 1 and 1.0 are the label "1"
+        return float(accuracy_score(*names, sample_weight=weight))
 
 
 @contextlib.contextmanager

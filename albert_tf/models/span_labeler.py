@@ -119,7 +119,8 @@ class AlbertSpanLabeler(TaskModel):
     """The encoder with two logits for each token: an answer starts here, an answer ends here.
 
     Inputs: the inputs of `AlbertEncoder`. With `answerability`, `input_type_ids` is needed, because it says
-    where the context is, and `start_positions`, integer [B], may give the starts that the ends depend on.
+    where the context is (if all are 0: after the first separator), and `start_positions`, integer [B], may
+    give the starts that the ends depend on.
 
     Outputs without `answerability`: `start_logits` and `end_logits` float32 [B, S], for padding, too.
 
@@ -181,17 +182,24 @@ class AlbertSpanLabeler(TaskModel):
             return {"start_logits": start_logits, "end_logits": end_logits}
         if TYPE_IDS not in inputs:
             raise InputError(f"{TYPE_IDS} is missing from the inputs: it says where the context is")
-        _, mask, type_ids = encoder_inputs(inputs, self.config.max_position_embeddings)
-        allowed = context_tokens(mask, type_ids)
+        allowed = context_tokens(*encoder_inputs(inputs, self.config.max_position_embeddings))
         allowed = tf.concat([tf.ones_like(allowed[:, :1]), allowed[:, 1:]], axis=1)  # [CLS] is first
         starts = inputs.get(START_POSITIONS)
         starts = None if starts is None else tf.convert_to_tensor(starts)
         return self.span(outputs["sequence_output"], allowed, starts, seed=seed)
 
 
-def context_tokens(mask: tf.Tensor, type_ids: tf.Tensor) -> tf.Tensor:
-    """True for tokens of the second segment, except for [SEP] at the end of the row: bool [B, S]."""
+def context_tokens(word_ids: tf.Tensor, mask: tf.Tensor, type_ids: tf.Tensor) -> tf.Tensor:
+    """True for tokens of the second segment, except for [SEP] at the end of the row: bool [B, S].
+
+    Type ids tell the segments. RoBERTa has none, all are 0: there the second segment is what follows the
+    separators after the first one. The last token of a row is a separator.
+    """
     is_token = mask > 0
     positions = tf.range(tf.shape(mask)[1])  # [S]
     last = tf.reduce_max(tf.where(is_token, positions, -1), axis=1, keepdims=True)  # [B, 1]
-    return is_token & (type_ids > 0) & (positions < last)
+    separators = tf.gather(word_ids, tf.maximum(last, 0), batch_dims=1)  # [B, 1]
+    is_separator = word_ids == separators
+    follows = (tf.cumsum(tf.cast(is_separator, tf.int32), axis=1) > 0) & ~is_separator
+    has_types = tf.reduce_any(type_ids > 0, axis=1, keepdims=True)  # [B, 1]
+    return is_token & tf.where(has_types, type_ids > 0, follows) & (positions < last)

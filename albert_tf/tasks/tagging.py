@@ -143,7 +143,9 @@ class Tagging(FinetuningTask):
         check_length("seq_length", self.seq_length, specials + 1)
         # There may be no words: an empty one is added and its tokens dropped.
         words = [*(word for record in records for word in record.words), ""]
-        pieces = tokenize_texts(lambda word: tokenizer.tokenize_shortened(word, self.seq_length), words)[:-1]
+        pieces = tokenize_texts(
+            lambda word: tokenizer.tokenize_shortened(tokenizer.prepend_space(word), self.seq_length), words
+        )[:-1]
         sentences = np.cumsum([0, *(len(record.words) for record in records)])
         with tf.device("CPU:0"):
             sentences = tf.constant(sentences, tf.int64)
@@ -246,7 +248,8 @@ class Tagging(FinetuningTask):
         self, served: ServingModel, words: tf.RaggedTensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """The labels and probabilities of words, string [B, (words)]."""
-        (pieces,), vocabulary = served.tokenize(words.values), served.tokenizer.vocabulary
+        (pieces,) = served.tokenize(served.tokenizer.prepend_space(words.values))
+        vocabulary = served.tokenizer.vocabulary
         spans, _, places = word_spans(pieces, words.row_splits, served.seq_length, vocabulary)
         dtypes = {"tags": tf.int32, "scores": tf.float32}
         outputs = map_blocks(

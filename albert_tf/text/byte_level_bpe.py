@@ -156,10 +156,12 @@ class BytePairTokenizer(TextTokenizer):
         return tokens, tokens.with_values(tf.maximum(starts, 0)), tokens.with_values(starts + lengths)
 
     def _normalize(self, text: tf.Tensor) -> tf.Tensor:
-        if not self.add_prefix_space:
-            return text
-        first = tf.strings.substr(text, 0, 1)
-        return tf.where((first == "") | (first == " "), text, tf.strings.join([" ", text]))
+        return self.prepend_space(text) if self.add_prefix_space else text
+
+    def prepend_space(self, words: tf.Tensor) -> tf.Tensor:
+        """See `TextTokenizer`. The space belongs to the first token of a word."""
+        first = tf.strings.substr(words, 0, 1)
+        return tf.where((first == "") | (first == " "), words, tf.strings.join([" ", words]))
 
     def detokenize(self, tokens: tf.RaggedTensor) -> tf.Tensor:
         """See `TextTokenizer`. The result has exactly the bytes that were tokenised."""

@@ -300,6 +300,10 @@ class TextTokenizer(tf.Module):
         """The texts, string [B], of tokens without special tokens around segments, int32 [B, (tokens)]."""
         raise NotImplementedError
 
+    def prepend_space(self, words: tf.Tensor) -> tf.Tensor:
+        """Words as they stand within a text, string [N] to string [N]: a kind that reads spaces adds one."""
+        return words
+
     def tokenize_words(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The token ids of each text; WordPiece groups them by words, as BERT's published modules do.
 

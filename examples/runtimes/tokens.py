@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
+import string
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,8 +49,20 @@ class Tokens:
         self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(folder, "spiece.model")))
 
     def ids(self, text: str) -> list[int]:
-        """The token ids of a text, no special tokens among them."""
+        """The token ids of a text, no special tokens among them. A tagger reads each word by itself."""
+        if self.task.get("model") == "token_classifier":
+            return [piece for word in self.words(text) for piece in self.word_ids(word)]
         return self.pieces.encode(self.normalized(text))
+
+    def word_ids(self, word: str) -> list[int]:
+        """The token ids of a word for a tagger, at least one."""
+        return self.pieces.encode(self.normalized(word)) or [self.pieces.unk_id()]
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text, which a tagger labels: split at spaces, and perhaps at punctuation marks."""
+        if self.task.get("words") == "punctuation":
+            text = "".join(f" {character} " if is_punctuation(character) else character for character in text)
+        return text.split()
 
     def normalized(self, text: str) -> str:
         """Text as the vocabulary has it."""
@@ -77,17 +90,28 @@ class Tokens:
             export.
           pairs: the second segment of each text; none.
         """
-        firsts = [[START, *self.ids(text), SEPARATOR] for text in texts]
-        seconds = [[*self.ids(text), SEPARATOR] for text in pairs] or [[]] * len(texts)
-        rows = [first + second for first, second in zip(firsts, seconds, strict=True)]
-        length = min(length or max(map(len, rows)), self.longest)
-        ids, mask, types = (np.full([len(rows), length], filler, np.int32) for filler in (PADDING, 0, 0))
-        for number, (row, first) in enumerate(zip(rows, firsts, strict=True)):
-            row = [*row[: min(len(row), length) - 1], SEPARATOR]
+        firsts = [self.ids(text) for text in texts]
+        seconds = [self.ids(text) for text in pairs] or [[]] * len(texts)
+        specials = 3 if pairs else 2
+        longest = max(len(first) + len(second) for first, second in zip(firsts, seconds, strict=True))
+        length = min(length or longest + specials, self.longest)
+        ids, mask, types = (np.full([len(firsts), length], filler, np.int32) for filler in (PADDING, 0, 0))
+        budget = length - specials
+        for number, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
+            # The longer one loses tokens at its end.
+            first = first[: max(budget - budget // 2, budget - len(second))]
+            row = [START, *first, SEPARATOR, *second[: budget - len(first)], *([SEPARATOR] if pairs else [])]
             ids[number, : len(row)] = row
             mask[number, : len(row)] = 1
-            types[number, len(first) : len(row)] = 1
+            types[number, len(first) + 2 : len(row)] = 1
         return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": types}
+
+
+def is_punctuation(character: str) -> bool:
+    """True for ASCII's marks and symbols, and for Unicode's punctuation."""
+    return (character.isascii() and character in string.punctuation) or unicodedata.category(character)[
+        0
+    ] == "P"
 
 
 def normalized(text: str, lowercase: bool, strip_accents: bool) -> str:

@@ -46,6 +46,11 @@ TEXT, PAIR = "Who kept the lamp", "The keeper of the light climbed the stair and
 HEADS = {
     "classifier": (albert_tf.AlbertClassifier, {"num_labels": 3}, {"labels": ["good", "bad", "so-so"]}),
     "tagger": (albert_tf.AlbertTokenClassifier, {"num_labels": 2}, {"labels": ["O", "B-PER"]}),
+    "marks": (
+        albert_tf.AlbertTokenClassifier,
+        {"num_labels": 2},
+        {"labels": ["O", "B-PER"], "words": "punctuation"},
+    ),
     "spans": (albert_tf.AlbertSpanLabeler, {}, QUESTIONS),
     "answerability": (albert_tf.AlbertSpanLabeler, {"answerability": True}, QUESTIONS),
 }
@@ -121,16 +126,14 @@ def test_inputs_are_packed_as_by_the_preprocessor(runs, piece_tokenizer):
 
 @pytest.mark.parametrize("length", [None, 24])
 def test_pairs_are_packed_as_by_the_preprocessor(length, runs, piece_tokenizer):
-    """What is too long is cut, of the second segment alone."""
-    tokens, (firsts, seconds) = Tokens(runs["encoder"]), zip((TEXT, PAIR), ("A wall", ""), strict=True)
+    """Of what is too long, the longer segment is cut, whichever it is."""
+    pairs = (TEXT, PAIR), ("A wall", ""), (" ".join([TEXT] * 3), "A wall"), ("A wall", " ".join([TEXT] * 3))
+    tokens, (firsts, seconds) = Tokens(runs["encoder"]), zip(*pairs, strict=True)
     found = tokens.inputs(firsts, length, seconds)
     columns = found["input_mask"].shape[1]
-    expected = pack([piece_tokenizer(tf.constant(texts)) for texts in (firsts, seconds)], LENGTH)
+    expected = pack([piece_tokenizer(tf.constant(texts)) for texts in (firsts, seconds)], length or LENGTH)
     for name, array in expected.items():
-        whole = array.numpy()[:, :columns]
-        if length is not None and name == "input_word_ids":
-            whole[0, -1] = 3  # [SEP]
-        np.testing.assert_array_equal(found[name], whole)
+        np.testing.assert_array_equal(found[name], array.numpy()[:, :columns])
 
 
 def test_spans_of_tokens_are_those_of_the_tokenizer(runs, piece_tokenizer):
@@ -180,21 +183,27 @@ def test_lines_of_a_text_are_what_a_server_answers(kind, runs, tmp_path):
     export(runs[kind], tmp_path / "hub", check=False)
     signatures = tf.saved_model.load(str(tmp_path / "hub/serving/1")).signatures
     tokens, pairs = Tokens(runs[kind]), [PAIR] if kind in ("spans", "answerability") else []
-    inputs = tokens.inputs([TEXT], None, pairs)
+    text = f"({TEXT})?" if kind == "marks" else TEXT
+    inputs = tokens.inputs([text], None, pairs)
     outputs = {name: tensor.numpy() for name, tensor in signatures["head"](**inputs).items()}
     arrays = ({name: rows[0] for name, rows in found.items()} for found in (inputs, outputs))
-    lines = answer(tokens, *arrays, TEXT, *pairs)
+    lines = answer(tokens, *arrays, text, *pairs)
     if pairs:
-        served = signatures["answer"](question=tf.constant([TEXT]), context=tf.constant(pairs))
-        assert lines == [served["answer"].numpy()[0].decode()]
+        served = signatures["answer"](question=tf.constant([text]), context=tf.constant(pairs))
+        best, odds = served["answer"].numpy()[0].decode(), served.get("no_answer_score", tf.constant([-1.0]))
+        assert lines == ["" if odds[0] > 0 else best]
+        other = {**outputs, "no_answer_logits": np.array([-1.0 if odds[0] > 0 else 1.0])}
+        arrays = ({name: rows[0] for name, rows in found.items()} for found in (inputs, other))
+        assert kind == "spans" or answer(tokens, *arrays, text, *pairs) == [best if odds[0] > 0 else ""]
         return
-    served = signatures["serving_default"](text=tf.constant([TEXT]))
+    served = signatures["serving_default"](text=tf.constant([text]))
     names, scores = (served[name].numpy()[0] for name in ("labels", "scores"))
     expected = [f"{name.decode()} {score:.4f}" for name, score in zip(names, scores, strict=True)]
     if kind == "classifier":
         assert sorted(lines) == sorted(expected) and lines[0].startswith(served["label"].numpy()[0].decode())
     else:
-        assert lines == [f"{word}: {found}" for word, found in zip(TEXT.split(), expected, strict=True)]
+        words = re.findall(r"\w+|[^\w\s]", text)
+        assert lines == [f"{word}: {found}" for word, found in zip(words, expected, strict=True)]
 
 
 @pytest.mark.slow

@@ -189,6 +189,7 @@ def test_words_stay_as_they_are(source, asked, exported):
     assert_close(tagger(np.array([WORDS[1]])), [found[1]])
     assert_close(tagger(pd.Series([np.array(WORDS[1], object)])), [found[1]])
     assert len(tagger(["New York", "a.b"])) == 2  # texts
+    assert tagger(pd.DataFrame({"text": INPUTS["tagging"]})) == tagger(INPUTS["tagging"])
 
 
 def test_predict_refuses_the_other_form_too(made, tmp_path):

@@ -584,9 +584,39 @@ def test_numbers_that_may_be_names_are_refused():
         LabelEncoder(["1", "0"], 2, None).targets([0, 1], 2, "y")
     with pytest.raises(InputError, match="holds 0"):
         LabelEncoder(["1", "0"], 2, None).targets(list(np.array([0, 1])), 2, "y")
+    for names, label in (
+        (["1", "2", "3"], 1.0),
+        (["1", "2", "3"], np.float64(2)),
+        (["true", "false"], True),
+        (["True", "False"], np.bool_(False)),
+    ):
+        labels = LabelEncoder(names, len(names), None)
+        with pytest.raises(
+            InputError, match=f"y holds {label}, the number of one label and the name of another"
+        ):
+            labels.targets([label, label], 2, "y")
+        with pytest.raises(InputError, match="class_weight holds"):
+            labels.weights({label: 2.0})
+        with pytest.raises(InputError, match="x holds"):
+            labels.target_tensor(tf.constant([0, 1]), "x")
+    assert LabelEncoder(["false", "true"], 2, None).targets([True, False], 2, "y").tolist() == [1, 0]
+    assert LabelEncoder(["0", "1"], 2, None).targets([1.0, "0"], 2, "y").tolist() == [1, 0]
     assert LabelEncoder(["x", "y"], 2, None).targets([0, 1], 2, "y").tolist() == [0, 1]
     assert LabelEncoder(None, 1, None).targets(list(np.array([0, 1], np.float32)), 2, "y").tolist() == [0, 1]
     assert LabelEncoder(None, 2, CATEGORICAL).targets(list(np.eye(2)), 2, "y").tolist() == np.eye(2).tolist()
+
+
+def test_several_labels_of_a_text_in_lists_and_datasets():
+    labels = LabelEncoder(["a", "b", "c"], 3, None, multi_label=True)
+    expected = [[0, 1, 0], [1, 0, 0]]
+    for given in ([("b",), ("a",)], expected, ["b", "a"]):
+        assert labels.targets(given, 2, "y").tolist() == expected
+    for given in (tf.constant(["b", "a"]), tf.constant([["b"], ["a"]]), tf.constant([1, 0])):
+        assert labels.target_tensor(given, "x").numpy().tolist() == expected
+    with pytest.raises(InputError, match=r"y\[1\]=\[0, 1, 2\] is no row of 0 and 1"):
+        labels.targets([[0, 1, 1], [0, 1, 2]], 2, "y")
+    with pytest.raises(InputError, match=r"x has names of labels in the shape \(1, 2\)"):
+        labels.target_tensor(tf.constant([["b", "a"]]), "x")
 
 
 LONG_TEXTS = [TEXTS[0], " ".join(TEXTS), "", " ".join(TEXTS[3:6])]

@@ -176,7 +176,8 @@ def test_the_estimator_of_a_run(learned, origin):
     again = TextEstimator.from_pretrained(learned.run_, epochs=1)
     assert again.classes_.tolist() == ["-3", "7"] and again.get_params()["init_from"] == learned.run_
     np.testing.assert_array_equal(again.predict_proba(TEXTS[:3]), learned.predict_proba(TEXTS[:3]))
-    assert again.score(TEXTS, LABELS.astype(str)) == 1
+    for labels in (LABELS.astype(str), LABELS, pd.Series(LABELS.astype(float))):  # as pandas may read them
+        assert again.score(TEXTS, labels) == 1
     with pytest.raises(InputError, match="fine-tune it first"):
         TextEstimator.from_pretrained(origin)
 

@@ -40,7 +40,14 @@ def test_context_tokens():
     mask = np.array([[1, 1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0]])
     types = np.array([[0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0, 0]])
     expected = [[0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 1, 0], [0] * 7]
-    np.testing.assert_array_equal(context_tokens(mask, types), np.array(expected) > 0)
+    np.testing.assert_array_equal(context_tokens(types, mask, types), np.array(expected) > 0)
+
+
+def test_context_tokens_without_type_ids():
+    """As RoBERTa has it: `<s> a </s></s> b b </s>`, padding, and a question without a context."""
+    ids = np.array([[0, 5, 2, 2, 6, 7, 2, 1], [0, 5, 5, 5, 2, 2, 6, 2], [0, 5, 2, 2, 2, 1, 1, 1]])
+    expected = [[0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0], [0] * 8]
+    np.testing.assert_array_equal(context_tokens(ids, ids != 1, 0 * ids), np.array(expected) > 0)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.examples import Answer, QuestionRecord, TaggedRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.tagging import Tagging
+from albert_tf.text.tokenizer import Tokenizer
 from tests.other_tokenizer import SIZE, WordTokenizer
 
 TOKENIZER = WordTokenizer()
@@ -50,6 +51,25 @@ def test_tags():
     assert rows_of(batch) == [framed(ids(CONTEXT)[:14]), framed(ids(CONTEXT)[14:])]
     assert "".join(str(label) for label in batch["labels"].ravel() if label >= 0) == "".join(tags)
     assert batch["labels"][0, 0] == batch["labels"][0, 15] == -1
+
+
+def test_words_of_byte_level_bpe_have_the_space_before_them(byte_pairs):
+    """As transformers reads words with `add_prefix_space=True`."""
+    tokenizer = Tokenizer(byte_pairs).tokenize
+    record = TaggedRecord("f", 1, tuple(CONTEXT.split()), ("0",) * 19)
+    rows = Tagging({"labels": ["0"], "seq_length": 256}).encode([record], tokenizer, True).rows
+    assert rows.tokens.tolist() == tokenizer(tf.constant([f" {CONTEXT}"])).values.numpy().tolist()
+
+
+def test_questions_that_may_have_no_answer_in_a_frame_without_type_ids(tiny_model):
+    """The head looks for answers in the context, though no type id says where it is."""
+    config = {"model": "span_labeler", "answerability": True, "max_query_length": 4, "doc_stride": 5}
+    task = QuestionAnswering({**config, "n_best": 3, "seq_length": LENGTH})
+    record = QuestionRecord("f", "q", "when so", CONTEXT, (), True)
+    model = tiny_model(config, vocab_size=SIZE)
+    (found,) = create_predict_fn(task, model, 4)(task.encode([record], TOKENIZER, False)).predictions
+    assert len(found.answers) == 3 and all(answer.text for answer in found.answers)
+    assert all(CONTEXT[answer.start : answer.end] == answer.text for answer in found.answers)
 
 
 def test_questions(tiny_model):

@@ -167,7 +167,8 @@ class AlbertEncoder(NetworkModel):
             and 0 for padding (default: ones). `input_type_ids` has 0 for the first segment and 1 for the
             second (default: zeros). `token_places`, int32 [T], may list the positions of tokens among all B ·
             S positions: then hidden states are computed only there and are zeros elsewhere. Other keys are
-            ignored. A list of tensors is taken in the order `input_word_ids, input_mask, input_type_ids`.
+            ignored. A list of tensors is taken in the order `input_word_ids, input_mask, input_type_ids`, and
+            a tensor as `input_word_ids`.
           training: True to apply dropout.
           seed: int32 [2], the seed of dropout. None draws one for each call.
           num_hidden_layers: times to apply the shared layers. None: as the config says. Needs

@@ -107,6 +107,7 @@ def test_inputs_of_other_types_and_inputs_left_out(encoder, inputs):
     ids = {"input_word_ids": inputs["input_word_ids"]}
     full = {**ids, "input_mask": tf.ones([B, S], tf.int32), "input_type_ids": tf.zeros([B, S], tf.int32)}
     assert_same(encoder(ids), encoder(full), 0)
+    assert_same(encoder(inputs["input_word_ids"]), encoder(full), 0)
     expected = encoder(inputs)
     wide = {key: tf.cast(value, tf.int64) for key, value in inputs.items()}
     assert_same(encoder({**wide, "label": tf.constant("a")}), expected, 0)
@@ -322,7 +323,7 @@ def ones(*shape, dtype=tf.int32):
     ("inputs", "named"),
     [
         ({"input_ids": ones(2, 3)}, "input_word_ids is missing.*input_ids"),
-        (ones(2, 3), "input_word_ids is missing"),
+        (ones(2, 3, dtype=tf.float32), "input_word_ids has type float32"),
         ({"input_word_ids": ones(3)}, r"input_word_ids has shape \(3,\)"),
         ({"input_word_ids": ones(2, 3, dtype=tf.float32)}, "input_word_ids has type float32"),
         ({"input_word_ids": ones(2, 3), "input_type_ids": ones(2, 3, dtype=tf.float32)}, "type_ids.*float32"),

@@ -54,6 +54,7 @@ HUGGING_FACE_ALLOWED: Mapping[str, tuple[Any, ...]] = {
 HUGGING_FACE_READ = {
     *("architectures", "id2label", "num_choices", "problem_type", "sentence_objective", "threshold"),
     *("words", "model_type", "pad_token_id", "tokenizer_class"),
+    *("long", "window_pooling", "doc_stride", "max_query_length", "max_answer_length", "n_best"),
 }
 
 # Keys of Hugging Face's config.json that do not change the outputs here: types and forms of the outputs,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from albert_tf.constants import FIRST
+from albert_tf.constants import FIRST, TRUNCATE
 from albert_tf.conversion import google, huggingface
 from albert_tf.conversion.download import local_checkpoint
 from albert_tf.conversion.huggingface_tokenizer import with_tokenizer
@@ -171,6 +171,11 @@ def _write_format(
         raise InputError(
             f"{run} has pooling={pooling!r}, and classifiers elsewhere read the pooled output: convert its "
             "encoder alone, which in Python albert_tf.save(albert_tf.load(RUN).encoder, …) makes a run of"
+        )
+    if (long := run.task.get("long", TRUNCATE)) != TRUNCATE:
+        length = run.task["seq_length"]
+        logging.warning(
+            "%s has long=%r: other programs read the first %d tokens of a text", run, long, length
         )
     step = run.default_step() if step is None else step
     task = {name: value for name, value in run.task.items() if name != "early_exit"}

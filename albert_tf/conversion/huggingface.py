@@ -17,6 +17,7 @@ from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS, WORDS_CHOICES
 from albert_tf.conversion.huggingface_config import (
     MULTI_LABEL_PROBLEM,
     PROBLEM_TYPES,
+    READING_KEYS,
     REGRESSION_PROBLEM,
     class_suffix,
     hugging_face_config,
@@ -288,8 +289,8 @@ def _refine_task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, A
             task = {**task, "threshold": values["threshold"]}
         labels = _label_names(values.get("id2label"), task["num_labels"])
         task = task if labels is None else {**task, "labels": labels}
-        check_task(task)
-        return task
+    task = task | {key: values[key] for key in READING_KEYS if key in values}
+    check_task(task)
     if task.get("sentence_objective", "none") != "none" and "sentence_objective" in values:
         check_choice("sentence_objective", values["sentence_objective"], ("sop", "nsp"))
         return {**task, "sentence_objective": values["sentence_objective"]}
@@ -370,4 +371,4 @@ def write_hugging_face(
 
     shapes = {entry.name: entry.shape for entry in theirs.values()}
     write_safetensors(folder / WEIGHTS_FILE, shapes, value)
-    write_local_json(folder / TOKENIZER_CONFIG, tokenizer_config(kind, tokenizer, config))
+    write_local_json(folder / TOKENIZER_CONFIG, tokenizer_config(kind, tokenizer, config, task))

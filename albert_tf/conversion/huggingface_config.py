@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from albert_tf.constants import SPACE_WORDS
 from albert_tf.conversion.huggingface_tokenizer import HUGGING_FACE_CLASSES
 from albert_tf.conversion.transfer import to_layer_groups
 from albert_tf.errors import InputError
+from albert_tf.recipes import LongTexts, QuestionSettings
 from albert_tf.text.text_tokenizer import SpecialIds
 from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, WORDPIECE
 
@@ -33,6 +35,12 @@ _MLM_SUFFIX = "ForMaskedLM"
 # Values of `problem_type`: the meaning of a classifier's logits in transformers' pipeline.
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 REGRESSION_PROBLEM, SINGLE_LABEL_PROBLEM, MULTI_LABEL_PROBLEM = PROBLEM_TYPES
+
+# Entries of task.json that say how long texts are read. They stand in config.json, too, where transformers
+# ignores them.
+READING_KEYS = tuple(
+    field.name for settings in (LongTexts, QuestionSettings) for field in dataclasses.fields(settings)
+)
 
 # Ids of the published vocabularies. The positions of RoBERTa depend on its padding id.
 _SPECIAL_IDS = {
@@ -97,7 +105,7 @@ def hugging_face_config(
     if task["model"] == "classifier":
         single = REGRESSION_PROBLEM if task["num_labels"] == 1 else SINGLE_LABEL_PROBLEM
         values["problem_type"] = MULTI_LABEL_PROBLEM if task.get("multi_label") else single
-    own_keys = ("num_choices", "sentence_objective", "threshold")  # not keys of transformers
+    own_keys = ("num_choices", "sentence_objective", "threshold", *READING_KEYS)  # not keys of transformers
     return values | {key: task[key] for key in own_keys if key in task}
 
 
@@ -155,23 +163,28 @@ def hugging_face_group(layer: int, layers: int, groups: int) -> int:
     return int(layer / (layers / groups))
 
 
-def tokenizer_config(kind: str, settings: Mapping[str, bool], config: AlbertConfig) -> dict[str, Any]:
+def tokenizer_config(
+    kind: str, settings: Mapping[str, bool], config: AlbertConfig, task: Mapping[str, Any]
+) -> dict[str, Any]:
     """The content of tokenizer_config.json.
 
     Args:
       kind: kind of the tokenizer: "sentencepiece", "wordpiece" or "byte_level_bpe".
       settings: the settings of the tokenizer, from tokenizer.json of a run.
       config: config of the network.
+      task: the entries of task.json.
     """
     # Written since transformers 5 has no default for ALBERT, and BERT's default for DistilBERT.
     types = ["token_type_ids"] if config.type_vocab_size > 1 else []
     values: dict[str, Any] = {
         "tokenizer_class": HUGGING_FACE_CLASSES[kind][0],
-        "model_max_length": config.max_position_embeddings,
+        "model_max_length": task.get("seq_length", config.max_position_embeddings),
         "model_input_names": ["input_ids", *types, "attention_mask"],
     }
     if kind == BYTE_LEVEL_BPE:
-        return {**values, "add_prefix_space": settings["add_prefix_space"], "mask_token": _MASK}
+        # Taggers read each word with a space before it, and transformers needs this for lists of words.
+        prefix = settings["add_prefix_space"] or task["model"] == "token_classifier"
+        return {**values, "add_prefix_space": prefix, "mask_token": _MASK}
     values["do_lower_case"] = settings["lowercase"]
     if kind == WORDPIECE:
         return {**values, **{name: settings[name] for name in ("strip_accents", "tokenize_chinese_chars")}}

@@ -42,6 +42,7 @@ class NetworkModel(keras.Model):
     arguments: tuple[str, ...] = ()
     # Names of the inputs, in the order of a list of inputs.
     inputs_in_order: tuple[str, ...] = ENCODER_INPUTS
+    early_exit = False  # True if there is a head after each layer
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)

@@ -31,7 +31,6 @@ class TaskModel(NetworkModel):
 
     has_head_dropout = True
     reads_pooled_only = False  # True if the head reads no other states
-    early_exit = False  # True if there is a head after each layer
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(config, remat, fused, **kwargs)

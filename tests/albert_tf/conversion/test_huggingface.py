@@ -112,7 +112,7 @@ def test_activations():
         assert albert_tf.AlbertConfig.from_dict(written).replace(project_embeddings=None) == config
 
 
-def test_labels_and_choices(tmp_path):
+def test_labels_choices_and_how_texts_are_read(tmp_path, caplog):
     small = TINY.replace(num_hidden_layers=1)
     labels = {"labels": ["entailment", "neutral", "contradiction"]}
     models = {
@@ -124,6 +124,14 @@ def test_labels_and_choices(tmp_path):
         ),
         "tokens": (albert_tf.AlbertTokenClassifier(small, num_labels=3), labels),
         "marks": (albert_tf.AlbertTokenClassifier(small, num_labels=3), {**labels, "words": "punctuation"}),
+        "long": (
+            albert_tf.AlbertClassifier(small, num_labels=3),
+            {**labels, "long": "windows", "doc_stride": 8, "window_pooling": "max", "seq_length": 24},
+        ),
+        "spans": (
+            albert_tf.AlbertSpanLabeler(small),
+            {"seq_length": 48, "max_query_length": 9, "doc_stride": 8, "max_answer_length": 7, "n_best": 3},
+        ),
         "choice": (albert_tf.AlbertMultipleChoice(small, num_choices=5), {}),
         "nsp": (albert_tf.AlbertPretrainer(small, sentence_objective="nsp"), {}),
         "mlm": (albert_tf.AlbertPretrainer(small, sentence_objective="none"), {}),
@@ -133,7 +141,12 @@ def test_labels_and_choices(tmp_path):
         convert("run", "huggingface", tmp_path / name, tmp_path / f"{name} hf")
         convert("huggingface", "run", tmp_path / f"{name} hf", tmp_path / f"{name} back")
         longest = {} if name in ("nsp", "mlm") else {"seq_length": 64}  # all positions
-        assert RunDirectory(tmp_path / f"{name} back").task == {**task_of(model), **task, **longest}
+        assert RunDirectory(tmp_path / f"{name} back").task == {**task_of(model), **longest, **task}
+    lines = [
+        line for line in caplog.messages if "has long='windows': other programs read the first 24" in line
+    ]
+    assert len(lines) == 1
+    assert json.loads((tmp_path / "spans hf/tokenizer_config.json").read_text())["model_max_length"] == 48
     config = json.loads((tmp_path / "classifier hf" / "config.json").read_text())
     assert config["id2label"] == dict(zip("012", labels["labels"], strict=True))
     assert config["label2id"] == {"entailment": 0, "neutral": 1, "contradiction": 2}

@@ -147,7 +147,7 @@ def write_folder(folder, family, vocabulary):
         fast = albert_tokenizer_json(files["spiece.model"], KIND_DEFAULTS[kind])
         (folder / "tokenizer.json").write_text(json.dumps(fast))
     (folder / "config.json").write_text(json.dumps(hugging_face_config(config, {"model": "encoder"})))
-    settings = tokenizer_config(kind, KIND_DEFAULTS[kind], config)
+    settings = tokenizer_config(kind, KIND_DEFAULTS[kind], config, {"model": "encoder"})
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     return folder
 
@@ -399,3 +399,11 @@ def test_each_key_that_this_version_of_transformers_writes_is_in_a_table(theirs)
     keys = json.loads((place / "keys.json").read_text())
     assert keys.keys() >= {"albert", "bert", "roberta", "distilbert", "BertNormalizer", "Unigram", "BPE"}
     assert unknown_keys(keys) == set()
+
+
+def test_a_tagger_of_byte_level_bpe_reads_words_with_a_space_before_them():
+    """Without this setting transformers refuses lists of words, and reads them otherwise than we do."""
+    kind, (config, _) = "byte_level_bpe", CONFIGS["roberta"]
+    for model, is_added in (("classifier", False), ("token_classifier", True)):
+        settings = tokenizer_config(kind, KIND_DEFAULTS[kind], config, {"model": model})
+        assert settings["add_prefix_space"] is is_added

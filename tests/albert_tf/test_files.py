@@ -287,10 +287,10 @@ def test_a_file_whose_reading_fails_is_named(tmp_path):
 
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_a_working_folder_that_is_gone_is_told(is_folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        os, "getcwd", lambda: str((tmp_path / "gone").resolve(strict=True))
-    )  # as the system does
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
     with pytest.raises(FileNotFoundError, match=r"^out: the working folder is gone"):
         check_output_path(Path("out"), is_folder=is_folder)
 

@@ -50,11 +50,15 @@ HUGGING_FACE_ALLOWED: Mapping[str, tuple[Any, ...]] = {
     "auto_map": (None,),
 }
 
+# Entries of task.json that say how long texts are read. They stand in config.json, too, where transformers
+# ignores them.
+READING_KEYS = ("long", "window_pooling", "doc_stride", "max_query_length", "max_answer_length", "n_best")
+
 # Keys of Hugging Face's config.json that are read, besides the keys of `hugging_face_fields`.
 HUGGING_FACE_READ = {
+    *READING_KEYS,
     *("architectures", "id2label", "num_choices", "problem_type", "sentence_objective", "threshold"),
     *("words", "model_type", "pad_token_id", "tokenizer_class"),
-    *("long", "window_pooling", "doc_stride", "max_query_length", "max_answer_length", "n_best"),
 }
 
 # Keys of Hugging Face's config.json that do not change the outputs here: types and forms of the outputs,

@@ -13,11 +13,11 @@ from absl import logging
 from safetensors import SafetensorError, safe_open
 
 from albert_tf.config import AlbertConfig
+from albert_tf.config_formats import READING_KEYS
 from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS, WORDS_CHOICES
 from albert_tf.conversion.huggingface_config import (
     MULTI_LABEL_PROBLEM,
     PROBLEM_TYPES,
-    READING_KEYS,
     REGRESSION_PROBLEM,
     class_suffix,
     hugging_face_config,

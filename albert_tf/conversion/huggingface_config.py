@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.config import AlbertConfig
-from albert_tf.config_formats import DISTILBERT_KEYS, HUGGING_FACE_ACTIVATIONS, NOT_IN_HUGGING_FACE
+from albert_tf.config_formats import (
+    DISTILBERT_KEYS,
+    HUGGING_FACE_ACTIVATIONS,
+    NOT_IN_HUGGING_FACE,
+    READING_KEYS,
+)
 from albert_tf.constants import SPACE_WORDS
 from albert_tf.conversion.huggingface_tokenizer import HUGGING_FACE_CLASSES
 from albert_tf.conversion.transfer import to_layer_groups
 from albert_tf.errors import InputError
-from albert_tf.recipes import LongTexts, QuestionSettings
 from albert_tf.text.text_tokenizer import SpecialIds
 from albert_tf.text.tokenizer_config import BYTE_LEVEL_BPE, WORDPIECE
 
@@ -35,12 +38,6 @@ _MLM_SUFFIX = "ForMaskedLM"
 # Values of `problem_type`: the meaning of a classifier's logits in transformers' pipeline.
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 REGRESSION_PROBLEM, SINGLE_LABEL_PROBLEM, MULTI_LABEL_PROBLEM = PROBLEM_TYPES
-
-# Entries of task.json that say how long texts are read. They stand in config.json, too, where transformers
-# ignores them.
-READING_KEYS = tuple(
-    field.name for settings in (LongTexts, QuestionSettings) for field in dataclasses.fields(settings)
-)
 
 # Ids of the published vocabularies. The positions of RoBERTa depend on its padding id.
 _SPECIAL_IDS = {

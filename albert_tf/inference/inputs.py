@@ -85,8 +85,9 @@ class LabelEncoder(NamedTuple):
         if all(_is_row(value, self.num_labels) for value in values):
             rows = np.array(values, np.float32)
             self._check_shape(rows, argument)
-            if not ((rows >= 0) & (rows <= 1)).all():
-                row = int(np.argmax(((rows < 0) | (rows > 1)).any(axis=1)))
+            is_row = ((rows >= 0) & (rows <= 1)).all(axis=1)  # NaN is no number of a row either
+            if not is_row.all():
+                row = int(is_row.argmin())
                 raise InputError(
                     f"{argument}[{row}]={shorten(values[row])} is no row of 0 and 1, one for each label: "
                     "give the labels' names"

@@ -118,7 +118,7 @@ class AdamW(keras.optimizers.Optimizer):
 
     Args:
       learning_rate: a number or a Keras schedule.
-      weight_decay: weight decay λ of the variables that are not excluded.
+      weight_decay: weight decay λ of the variables that are not excluded. None: 0.
       beta_1: decay rate β₁ of the running mean of the gradient.
       beta_2: decay rate β₂ of the running mean of the squared gradient.
       epsilon: ε, added to the root of the second mean.
@@ -147,7 +147,7 @@ class AdamW(keras.optimizers.Optimizer):
     def __init__(
         self,
         learning_rate: Any = 3e-5,
-        weight_decay: float = 0.01,
+        weight_decay: float | None = 0.01,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
@@ -157,6 +157,7 @@ class AdamW(keras.optimizers.Optimizer):
         name: str = "AdamW",
         **kwargs: Any,
     ):
+        weight_decay = 0.0 if weight_decay is None else weight_decay  # as Keras' optimizers take it
         if isinstance(learning_rate, int | float):
             check_range("learning_rate", learning_rate, at_least=0, below=float("inf"))
         check_range("beta_1", beta_1, at_least=0, below=1)

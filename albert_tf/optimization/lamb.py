@@ -81,7 +81,7 @@ class Lamb(AdamW):
     def __init__(
         self,
         learning_rate: Any = 0.00176,
-        weight_decay: float = 0.01,
+        weight_decay: float | None = 0.01,
         *,
         exclude_from_layer_adaptation: Sequence[str] | None = None,
         name: str = "Lamb",

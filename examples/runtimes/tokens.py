@@ -109,9 +109,7 @@ class Tokens:
 
 def is_punctuation(character: str) -> bool:
     """True for ASCII's marks and symbols, and for Unicode's punctuation."""
-    return (character.isascii() and character in string.punctuation) or unicodedata.category(character)[
-        0
-    ] == "P"
+    return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
 def normalized(text: str, lowercase: bool, strip_accents: bool) -> str:

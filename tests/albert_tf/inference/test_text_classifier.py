@@ -201,6 +201,7 @@ def test_regression_begins_at_the_mean(fresh, made, tmp_path):
         assert bias.numpy() == pytest.approx([expected])
     scores = model.predict(TEXTS, verbose=0)
     assert scores.shape == (len(TEXTS), 1)
+    assert np.isnan(model.score(TEXTS[:1], [1.0]))  # R² needs two
     model.save_run(tmp_path / "run")
     found = albert_tf.pipeline(tmp_path / "run", "regression")(TEXTS)
     assert [x["score"] for x in found] == pytest.approx(scores[:, 0].tolist(), rel=1e-5)

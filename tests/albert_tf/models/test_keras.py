@@ -84,11 +84,13 @@ CASES = {
     "pretrainer": Case(
         lambda **kwargs: albert_tf.AlbertPretrainer(SMALL, **kwargs),
         {**tokens(B, S), "masked_lm_positions": RNG.integers(0, S, [B, 2], dtype=np.int32)},
-        {"mlm_logits": RNG.integers(0, SMALL.vocab_size, [B, 2], dtype=np.int32),
-         "sop_logits": RNG.integers(0, 2, [B], dtype=np.int32)},
+        {
+            "mlm_logits": RNG.integers(0, SMALL.vocab_size, [B, 2], dtype=np.int32),
+            "sop_logits": RNG.integers(0, 2, [B], dtype=np.int32),
+        },
         {"mlm_logits": cross_entropy(), "sop_logits": cross_entropy()},
     ),
-}  # fmt: skip
+}
 
 
 def single(values):

@@ -225,6 +225,13 @@ def test_one_text_is_no_list_of_patterns(name):
         Lamb(learning_rate=0.1, **{name: "bias"})
 
 
+@pytest.mark.parametrize("kind", [AdamW, Lamb])
+def test_weight_decay_none_is_no_decay_as_in_keras(kind):
+    variable = tf.Variable([3.0, 4.0])
+    kind(learning_rate=0.5, weight_decay=None).apply_gradients([(tf.zeros([2]), variable)])
+    assert variable.numpy().tolist() == [3, 4]
+
+
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -1])
 def test_a_rate_that_is_none_is_named(rate):
     with pytest.raises(InputError, match=f"learning_rate={rate}"):

@@ -6,6 +6,7 @@ import shutil
 import signal
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -261,6 +262,14 @@ def test_steps(whole, tmp_path):
     assert run.steps() == sorted({7, 8, best})
     with pytest.raises(InputError, match="at step 8 already"):
         fit(copy, 3, 7)
+
+
+@pytest.mark.parametrize(("recipe", "remedy"), [({}, "larger `steps`"), ({"budget": 25.0}, "`init_from`")])
+def test_the_remedy_of_a_run_that_is_done_is_one_that_works(recipe, remedy, tmp_path):
+    """A budget has fixed the number of steps."""
+    (tmp_path / "recipe.json").write_text(json.dumps(recipe))
+    training = SimpleNamespace(length_flag="", steps=6)
+    assert remedy in trainer._start_line(RunDirectory(tmp_path), training, 6, "")
 
 
 def test_precision_may_change_when_a_run_resumes(tmp_path):

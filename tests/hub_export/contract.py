@@ -1,5 +1,6 @@
 """What callers see of exported modules, as data: names, dtypes and shapes, to compare two exporters by."""
 
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -92,6 +93,6 @@ def _of_spec(spec):
 
 def _saved_again(module):
     """The signatures of a module that was loaded, saved without naming any, and loaded."""
-    folder = f"ram://{id(module)}"
+    folder = f"ram://{uuid.uuid4()}"  # an object's id would come again, and with it an older module's files
     tf.saved_model.save(module, folder)
     return sorted(tf.saved_model.load(folder).signatures)

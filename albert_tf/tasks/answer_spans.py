@@ -149,8 +149,8 @@ def best_answers(
     """
     starts = tf.gather(token_starts, candidates.start, batch_dims=1)  # [W, C]
     ends = tf.gather(token_ends, candidates.end, batch_dims=1)
-    starts, ends = (tf.boolean_mask(offsets, is_possible) for offsets in (starts, ends))
-    starts, ends = tf.cast(starts, tf.int32), tf.cast(ends, tf.int32)  # [R]
+    starts, ends = (tf.cast(tf.boolean_mask(offsets, is_possible), tf.int32) for offsets in (starts, ends))
+    starts, ends = _widen_to_characters(context, starts, ends)  # [R]
     start_log_probs, end_log_probs = (
         tf.cast(tf.boolean_mask(values, is_possible), tf.float64)
         for values in (candidates.start_log_prob, candidates.end_log_prob)
@@ -175,6 +175,20 @@ def best_answers(
         start_log_prob=gather_answers(start_log_probs, tf.gather(order, first), _NO_ANSWER_LOG_PROB),
         end_log_prob=gather_answers(end_log_probs, tf.gather(order, first), _NO_ANSWER_LOG_PROB),
         probability=tf.nn.softmax(gather_answers(scores, first, 2 * _NO_ANSWER_LOG_PROB)),
+    )
+
+
+def _widen_to_characters(
+    context: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Spans of bytes, int32 [R], as spans of whole characters. Byte-level BPE may cut one in two."""
+    values = tf.io.decode_raw(context, tf.uint8)  # [bytes]
+    continues = tf.bitwise.bitwise_and(values, tf.constant(0xC0, tf.uint8)) == 0x80
+    bounds = tf.where(tf.concat([[True], ~continues[1:], [True]], axis=0))[:, 0]
+    bounds = tf.cast(bounds, tf.int32)  # the first byte of each character, and the length of the text
+    return (
+        tf.gather(bounds, tf.searchsorted(bounds, starts, side="right") - 1),
+        tf.gather(bounds, tf.searchsorted(bounds, ends, side="left")),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -288,7 +289,13 @@ class QuestionAnswering(FinetuningTask):
         questions = [(str(n), [answer.text for answer in x.answers]) for n, x in enumerate(records)]
         answers = {number: best.text() for number, best in numbered}
         odds = {number: best.null_odds for number, best in numbered if best.null_odds is not None}
-        return answer_metrics(questions, bool(odds), answers, odds or None)
+        metrics = answer_metrics(questions, bool(odds), answers, odds or None)
+        if not odds:
+            return metrics
+        # The best threshold may be above 0: it is searched with the answers that `answers` leaves out.
+        all_answers = {number: best.text(math.inf) for number, best in numbered}
+        at_best = answer_metrics(questions, True, all_answers, odds)
+        return metrics | {name: value for name, value in at_best.items() if name.startswith("best_")}
 
     def report(self, records: QuestionRecords, predictions: Sequence[AnswerPrediction]) -> Report:
         """`answer_report` of the questions."""

@@ -2,12 +2,14 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.tasks.dataset_files import read_squad
 from albert_tf.tasks.examples import Answer, QuestionRecord
 from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer, QuestionAnswering
 from albert_tf.tasks.squad_metrics import normalized_answer
+from albert_tf.text.tokenizer import open_tokenizer
 
 POSITIONS = ("start_positions", "end_positions", "is_impossible")
 
@@ -157,3 +159,31 @@ def test_two_files_may_use_the_same_ids():
         AnswerPrediction((FoundAnswer(text, 0, 4, 0.0, 0.0, 1.0),), None) for text in ("red", "blue")
     ]
     assert task.metrics(records, predictions) == {"exact_match": 100.0, "f1": 100.0}
+
+
+def test_answers_of_byte_level_bpe_are_whole_characters(byte_pairs):
+    """Its tokens may be parts of a character, and the likeliest span may begin or end with one."""
+    context = "the sea \U0001f30a\U0001f30a is 海 warm"
+    tokenizer = open_tokenizer(byte_pairs)
+    _, starts, ends = (of[0] for of in tokenizer.tokenize_with_offsets(tf.constant([context])))
+    assert any(end - start < 3 for start, end in zip(starts, ends, strict=True) if start in range(8, 16))
+    task = QuestionAnswering({"seq_length": 64, "max_query_length": 8, "n_best": 400, "max_answer_length": 3})
+    found = task.encode([asked(context)], tokenizer, False)
+    places = found.rows.lengths[0, 0] + 3 + np.arange(len(starts))  # of the context, after `<s> … </s></s>`
+    logits = np.full([1, 64], -1e4, np.float32)
+    logits[0, places] = np.linspace(1, 0, len(places))
+    outputs = {name: tf.constant(logits) for name in ("start_logits", "end_logits")}
+    mask = tf.ones([1, 64], tf.int32)
+    (prediction,) = task.predictions(found, {k: x.numpy() for k, x in task.decide(outputs, mask).items()})
+    texts = [answer.text for answer in prediction.answers]
+    assert "\U0001f30a" in texts and "海" in texts and all(text in context for text in texts)
+    for answer in prediction.answers:
+        assert context.encode()[answer.start : answer.end].decode() == answer.text
+
+
+def test_the_best_threshold_may_be_above_zero():
+    records = [asked("A red house.", "red", 2), asked("A cat.")]
+    found = [AnswerPrediction((FoundAnswer(*span, 0.0, 0.0, 1.0),), odds) for span, odds in
+             ((("red", 2, 5), 0.5), (("cat", 2, 5), 2.0))]  # fmt: skip
+    metrics = QuestionAnswering({"answerability": True}).metrics(records, found)
+    assert (metrics["f1"], metrics["best_f1"], metrics["best_f1_thresh"]) == (50, 100, 0.5)

@@ -26,6 +26,7 @@ from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, o
 from albert_tf.tasks import create_task
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.serving import ServingModel, Signature
+from albert_tf.tasks.tables import read_lines
 from albert_tf.tasks.task import SEQ_LENGTH, to_arrays
 from albert_tf.text.files import check_text_files
 from albert_tf.text.tokenizer import open_tokenizer
@@ -187,9 +188,12 @@ DECISIONS: Decisions = {
 
 
 def decisions_of(entries: Mapping[str, Any]) -> Decisions:
-    """DECISIONS of a run, given the entries of task.json: labels by a threshold, if there is one."""
+    """DECISIONS of a run, given the entries of task.json: labels by a threshold, if there is one.
+
+    A regression decides nothing.
+    """
     if not entries.get("multi_label") and entries.get("threshold") is None:
-        return DECISIONS
+        return {} if entries.get("num_labels") == 1 else DECISIONS
     task: Any = create_task(entries)
     return {"logits": lambda x: next(iter(task.decide(task.scores(tf.constant(x))).values())).numpy()}
 
@@ -305,10 +309,8 @@ def read_calibration_rows(run: RunDirectory, model: Any, file: Path, seq_length:
         problem = "has no vocabulary" if run.vocabulary is None else "chooses among options"
         raise InputError(f"calibrate={str(file)!r}: {run} {problem}: leave it out")
     check_text_files([str(file)])
-    lines = [line.split("\t", 1) for line in file.read_text("utf-8").split("\n") if line.strip()]
-    count = 2 if run.task["model"] == "span_labeler" else len(lines[0]) if lines else 1
-    if not lines:
-        raise InputError(f"calibrate={str(file)!r} holds no text: write some, one per line")
+    lines = [line.split("\t", 1) for line in read_lines(file) if line.strip()]
+    count = 2 if run.task["model"] == "span_labeler" else len(lines[0])
     if any(len(line) != count for line in lines):
         form = "two texts with a tab between them" if count > 1 else "one text without a tab"
         raise InputError(f"calibrate={str(file)!r}: write {form} into each line")
@@ -394,10 +396,9 @@ def _format_agreement(outputs: Rows, expected: Rows, texts: Rows, decisions: Dec
     same = []
     for one, other, text in zip(outputs, expected, texts, strict=True):
         for name in decisions.keys() & other.keys():
-            if other[name].shape[-1] > 1:
-                equal = decisions[name](one[name]) == decisions[name](other[name])
-                is_tag = name == "logits" and _is_per_token(name, other[name])
-                same.append((equal[text[INPUT_MASK] > 0] if is_tag else equal).reshape(-1))
+            equal = decisions[name](one[name]) == decisions[name](other[name])
+            is_tag = name == "logits" and _is_per_token(name, other[name])
+            same.append((equal[text[INPUT_MASK] > 0] if is_tag else equal).reshape(-1))
     return f"{100 * np.concatenate(same).mean():.1f} %" if same else "–"
 
 

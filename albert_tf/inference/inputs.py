@@ -34,9 +34,14 @@ class LabelEncoder(NamedTuple):
     """Encodes labels as targets of a classifier's loss."""
 
     names: Sequence[str] | None  # in the order of the logits; None if they have none
-    num_labels: int  # K; 1 is regression
+    num_labels: int  # K
     loss: Any  # as in Keras' `compile`
     multi_label: bool = False  # True if a text has any number of labels
+
+    @property
+    def is_regression(self) -> bool:
+        """True if the one logit is a number."""
+        return self.num_labels == 1 and not self.multi_label
 
     @property
     def are_one_hot(self) -> bool:
@@ -75,9 +80,9 @@ class LabelEncoder(NamedTuple):
         values = [x.tolist() if isinstance(x, np.ndarray | np.generic) else x for x in as_list(labels)]
         if len(values) != count:
             raise InputError(f"{argument} holds {len(values)} labels for {count} texts")
-        if all(isinstance(value, list) and len(value) == 1 for value in values):
+        if not self.multi_label and all(isinstance(value, list) and len(value) == 1 for value in values):
             values = [value for (value,) in values]
-        if self.num_labels == 1:
+        if self.is_regression:
             for number, value in enumerate(values):
                 if not isinstance(value, int | float) or not np.isfinite(value):
                     raise InputError(f"{argument}[{number}]={shorten(value)} is not a finite number")
@@ -146,7 +151,7 @@ class LabelEncoder(NamedTuple):
         has_rows = self.are_one_hot or self.multi_label
         if labels.dtype != tf.string:
             are_numbers = has_rows and labels.shape.rank == 1
-            if labels.shape.rank == 1 and self.num_labels > 1:
+            if labels.shape.rank == 1 and not self.is_regression:
                 known = self._known_labels()
                 for number in range(self.num_labels):  # raises InputError where it is another one's name
                     _label_number(number, known, argument)
@@ -241,12 +246,13 @@ def expand_weight(sample_weight: Any, count: int) -> np.ndarray | None:
     return np.broadcast_to(weights, count).copy()
 
 
-def check_label_names(labels: Any) -> list[str]:
-    """Returns labels' names as a list. Raises InputError unless there are at least two different ones."""
+def check_label_names(labels: Any, multi_label: bool) -> list[str]:
+    """Returns labels' names as a list. Raises InputError unless they differ and are enough."""
     values = [] if isinstance(labels, str | Mapping) else as_list(labels)
     names = [check_text(name, f"labels[{number}]") for number, name in enumerate(values)]
-    if not 2 <= len(names) == len(set(names)):
-        raise InputError(f"labels={shorten(labels)}: labels must be a list of at least two different names")
+    if not (1 if multi_label else 2) <= len(names) == len(set(names)):
+        form = "a list of at least two different names; with multi_label one is enough"
+        raise InputError(f"labels={shorten(labels)}: labels must be {form}")
     return names
 
 
@@ -256,6 +262,7 @@ def choose_head(
     num_labels: int | None,
     labels: Sequence[str] | None,
     pooling: str | None,
+    multi_label: bool,
 ) -> tuple[dict[str, Any], bool]:
     """Chooses the head of a classifier that begins with the weights of a run.
 
@@ -265,12 +272,15 @@ def choose_head(
       num_labels: number of labels. None: the length of `labels`, or the run's number.
       labels: names of the labels. None: the run's names, if their number fits.
       pooling: see `AlbertClassifier`. None: the run's pooling, or "first".
+      multi_label: True if a text has any number of labels.
     Returns:
       Entries of task.json for the head, and True if it is the run's own head.
     """
     if labels is not None:
-        labels = check_label_names(labels)
+        labels = check_label_names(labels, multi_label)
     stored = task if task["model"] == "classifier" else {}
+    if stored.get("num_labels") == 1 and not multi_label:  # Hugging Face names the number of a regression
+        stored = {**stored, "labels": None}
     if labels is None and num_labels in (None, stored.get("num_labels")):
         labels = stored.get("labels")
     if num_labels is None:

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import math
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.constants import FIRST, INPUT_MASK, TRUNCATE, WINDOWS
+from albert_tf.constants import ENCODER_INPUTS, FIRST, INPUT_MASK, TRUNCATE, WINDOWS
 from albert_tf.conversion.init_from import open_init_from
 from albert_tf.errors import InputError, MissingFileError, make_check, shorten
 from albert_tf.filesystem import literal_path
@@ -41,6 +42,7 @@ from albert_tf.inference.inputs import (
 from albert_tf.io import PathLike, check_path
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.models.early_exit import call_with_early_exit, check_patience
+from albert_tf.models.encoder import encoder_inputs
 from albert_tf.models.padding import skip_padding
 from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.recipes import LongTexts
@@ -88,7 +90,7 @@ class TextClassifier(keras.Model):
     """A Keras 2 model from texts to logits: tokenizer, encoder and classifier in one.
 
     `from_pretrained` makes one of a run or a published checkpoint. Call it with texts, string [B], and it
-    returns logits, float32 [B, K]; with one label, K = 1, it is a regression. It can also be called with a
+    returns logits, float32 [B, K]; K = 1 without `multi_label` is a regression. It can also be called with a
     dict of the encoder's inputs (token ids).
 
     `fit`, `evaluate` and `predict` take texts as lists, arrays, and columns of pandas or of Hugging Face's
@@ -150,7 +152,7 @@ class TextClassifier(keras.Model):
         super().__init__(autocast=False, dtype=classifier.dtype_policy, **kwargs)
         self.classifier = classifier
         self.tokenizer = tokenizer
-        self.labels = None if labels is None else tuple(check_label_names(labels))
+        self.labels = None if labels is None else tuple(check_label_names(labels, multi_label))
         count = classifier.num_labels
         if self.labels is not None and len(self.labels) != count:
             raise InputError(f"labels={list(self.labels)}: {len(self.labels)} names for num_labels={count}")
@@ -221,7 +223,8 @@ class TextClassifier(keras.Model):
             assert start.run is not None
             stored = start.run
             variables = stored.variables(step)
-            head, is_kept = choose_head(stored.task, origin, num_labels, labels, pooling)
+            multi_label = settings.get("multi_label", stored.task.get("multi_label", False))
+            head, is_kept = choose_head(stored.task, origin, num_labels, labels, pooling, multi_label)
 
             def read(name: str) -> np.ndarray | None:
                 return variables(name) if is_kept or name not in HEAD_VARIABLES else None
@@ -241,7 +244,7 @@ class TextClassifier(keras.Model):
             defaults |= {name: stored.task[name] for name in (*_DECISIONS, *_LONG) if name in stored.task}
             defaults["takes_pairs"] = takes_pairs(stored.task)
         model = cls(classifier, tokenizer, head["labels"], **{**defaults, **settings})
-        model._begins_at_mean = classifier.num_labels == 1 and not is_kept
+        model._begins_at_mean = model._is_regression and not is_kept
         return model
 
     @classmethod
@@ -274,7 +277,8 @@ class TextClassifier(keras.Model):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
         """Like `call`; also accepts lists and arrays of texts, which Keras does not convert."""
         if not isinstance(inputs, Mapping):
-            if not all(map(tf.is_tensor, tf.nest.flatten(inputs))):
+            parts = tf.nest.flatten(inputs)
+            if not parts or not all(map(tf.is_tensor, parts)):
                 records = parse_texts(inputs, "inputs")
                 if not records:
                     raise InputError("inputs holds no texts")
@@ -293,7 +297,7 @@ class TextClassifier(keras.Model):
         Returns:
           float32 [B, K].
         """
-        ids, pool = self._windows(inputs if isinstance(inputs, Mapping) else self._token_ids(inputs))
+        ids, pool = self._windows(self._encoder_inputs(inputs))
         if not self.pad_to_length and not self.jit_compile:  # XLA needs static shapes
             ids = without_padding(ids)
             if not training:
@@ -303,11 +307,11 @@ class TextClassifier(keras.Model):
     def predict_step(self, data: Any) -> tf.Tensor:
         """Computes the logits of a batch of `predict`."""
         if self._patience is not None:
-            ids = without_padding(keras.utils.unpack_x_y_sample_weight(data)[0])
+            ids = without_padding(self._encoder_inputs(keras.utils.unpack_x_y_sample_weight(data)[0]))
             return call_with_early_exit(self.classifier, ids, self._patience)["logits"]
         if self.jit_compile or not uses_xla(self.xla):
             return super().predict_step(data)
-        ids, pool = self._windows(keras.utils.unpack_x_y_sample_weight(data)[0])
+        ids, pool = self._windows(self._encoder_inputs(keras.utils.unpack_x_y_sample_weight(data)[0]))
         ids = without_padding(ids)
         return pool(self.classifier.head(ids, self._compiled_encoder(ids), None)["logits"])
 
@@ -342,7 +346,7 @@ class TextClassifier(keras.Model):
         if optimizer == DEFAULT_FOR_TASK:
             optimizer = keras.optimizers.Adam(CLASSIFIER_RECIPE.learning_rate)
         weighted = kwargs.pop("weighted_metrics", None)
-        if self.classifier.num_labels > 1:
+        if not self._is_regression:
             wrap = functools.partial(probability_metric, multi_label=self.multi_label)
             metrics, weighted = tf.nest.map_structure(wrap, (metrics, weighted))
         self._label_encoder(loss).check_metrics([metrics, weighted])
@@ -463,7 +467,7 @@ class TextClassifier(keras.Model):
         Raises:
           InputError: the model is a regression.
         """
-        if self.classifier.num_labels == 1:
+        if self._is_regression:
             raise InputError("predict_proba: a regression has no labels: `predict` gives its numbers")
         return self._task.scores(tf.constant(self.predict(x, **kwargs), tf.float32)).numpy()
 
@@ -477,7 +481,7 @@ class TextClassifier(keras.Model):
           A list: the name of each text's label; for `multi_label` a tuple of names; for regression the
           number.
         """
-        if self.classifier.num_labels == 1:
+        if self._is_regression:
             return self.predict(x, **kwargs)[:, 0].tolist()
         return [guess.value for guess in self._task.predictions_from_scores(self.predict_proba(x, **kwargs))]
 
@@ -495,7 +499,7 @@ class TextClassifier(keras.Model):
           InputError: a label does not fit the model.
         """
         label_encoder, numbers = self._label_encoder(None), np.arange(self.classifier.num_labels)
-        if len(numbers) == 1:
+        if self._is_regression:
             predicted = self.predict_labels(x, **kwargs)
             targets = label_encoder.targets(y, len(predicted), "y")
             return regression_metrics(targets.tolist(), predicted).get("r2", math.nan)  # of one text none
@@ -504,6 +508,10 @@ class TextClassifier(keras.Model):
         is_label = targets > 0 if targets.ndim == 2 else targets[:, np.newaxis] == numbers  # [N, K]
         is_predicted = [np.isin(numbers, prediction.chosen) for prediction in predictions]  # bool [K] each
         return accuracy(is_label, np.array(is_predicted))
+
+    @property
+    def _is_regression(self) -> bool:
+        return self._label_encoder(None).is_regression
 
     @property
     def _task(self) -> Any:
@@ -522,6 +530,14 @@ class TextClassifier(keras.Model):
         if None not in (pairs, self.takes_pairs) and pairs != self.takes_pairs:
             form, learned = ("pairs of texts", "single texts")[:: 1 if pairs else -1]
             raise InputError(f"{argument} holds {form}: the model learned {learned}")
+
+    def _encoder_inputs(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """Tokenises texts, or checks and completes the encoder's inputs."""
+        if not isinstance(inputs, Mapping):
+            return self._token_ids(inputs)
+        is_cut = self.long_texts.long == WINDOWS  # then the network never sees the whole length
+        longest = sys.maxsize if is_cut else self.classifier.config.max_position_embeddings
+        return dict(zip(ENCODER_INPUTS, encoder_inputs(inputs, longest), strict=True))
 
     def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
         """Tokenises tensors of texts to the encoder's inputs, int32 [B, S] each."""
@@ -622,7 +638,7 @@ class TextClassifier(keras.Model):
         count = self.classifier.num_labels
         entries: dict[str, Any] = {"task": "regression", "seq_length": self.seq_length}
         entries |= self.long_texts.entries()
-        if count > 1:
+        if not self._is_regression:
             entries |= {"task": "classification", "labels": list(self.labels or map(str, range(count)))}
         if self.multi_label:
             entries |= {"task": "multi_label", "multi_label": True}

@@ -116,10 +116,12 @@ def multi_label_scores(y_true: Tags, y_pred: Tags) -> dict[str, float]:
     binarizer = MultiLabelBinarizer().fit([*y_true, *y_pred])
     if not len(binarizer.classes_):  # no text has a label, and none is predicted
         return {"micro_f1": 1.0, "macro_f1": 1.0, "accuracy": 1.0}
-    both = binarizer.transform(y_true), binarizer.transform(y_pred)
+    # A column more, since scikit-learn reads a single column as the labels 0 and 1.
+    both = [np.pad(binarizer.transform(labels), [(0, 0), (0, 1)]) for labels in (y_true, y_pred)]
+    options = {"labels": range(len(binarizer.classes_)), "zero_division": 0}
     return {
-        "micro_f1": float(f1_score(*both, average="micro", zero_division=0)),
-        "macro_f1": float(f1_score(*both, average="macro", zero_division=0)),
+        "micro_f1": float(f1_score(*both, average="micro", **options)),
+        "macro_f1": float(f1_score(*both, average="macro", **options)),
         "accuracy": float(accuracy_score(*both)),
     }
 

@@ -168,6 +168,7 @@ def encoder_signatures(served: ServingModel) -> dict[str, Signature]:
 
 def without_padding(inputs: Tensors, least: int = 1) -> dict[str, tf.Tensor]:
     """Drops columns of the inputs [B, S] that are padding in every row, but keeps at least `least`."""
-    lengths = tf.reduce_sum(inputs[INPUT_MASK], axis=1)  # [B]
+    mask = inputs[INPUT_MASK]
+    lengths = tf.where(mask > 0, tf.range(1, tf.shape(mask)[1] + 1), 0)  # [B, S], up to each token
     longest = tf.maximum(tf.reduce_max(lengths), least)  # of no rows: the lowest int
     return {name: tensor[:, :longest] for name, tensor in inputs.items()}

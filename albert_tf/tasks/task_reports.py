@@ -145,7 +145,10 @@ def confusion_table(y_true: Any, y_pred: Any, labels: Sequence[Any], names: Sequ
         warnings.simplefilter("ignore", UserWarning)
         counts = confusion_matrix(y_true, y_pred, labels=labels).tolist()
     rows = [(name, *row) for name, row in zip(names, counts, strict=True)]
-    return ReportTable("confusion", "Confusion matrix", ("true label", *names), rows, GRID)
+    corner = "true label"
+    while corner in names:  # columns of one name would be one in JSON
+        corner += "s"
+    return ReportTable("confusion", "Confusion matrix", (corner, *names), rows, GRID)
 
 
 def worst_errors(rows: Iterable[Any], columns: ShownInputs) -> ReportTable:

@@ -36,7 +36,7 @@ def answer(tokens: Tokens, inputs: Row, outputs: Row, text: str, pair: str = "")
         found = tokens.spans(pair)[first - before : last + 1 - before] if context[last] else []
         return [pair[found[0][0] : found[-1][1]].strip() if found else ""]
     logits = outputs["logits"]  # [K] of a classifier, [S, K] of a tagger
-    if task["model"] == "classifier" and len(logits) == 1:  # a regression
+    if task["model"] == "classifier" and len(logits) == 1 and not task.get("multi_label"):  # a regression
         return [f"{logits[0]:.4f}"]
     labels = task.get("labels") or range(logits.shape[-1])
     odds = np.exp(logits - logits.max(-1, keepdims=True))

@@ -4,6 +4,7 @@ tests/examples/test_runtimes.py answers from text with such folders.
 """
 
 import functools
+import gzip
 import importlib.util
 import json
 import re
@@ -15,6 +16,8 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.constants import EXPORT_RUNTIMES
 from albert_tf.errors import InputError
+from albert_tf.runs.load_save import load
+from albert_tf.runs.run_directory import open_run
 from hub_export import other_runtimes
 from hub_export.__main__ import main
 from hub_export.module_comparison import CheckFailed
@@ -117,7 +120,8 @@ def test_differences_and_agreement_by_hand():
     assert agreement([one], [one], [row]) == "100.0 %"
     shifted = {**other, "start_logits": other["start_logits"] - [[0, 0, 9]]}
     assert agreement([one], [shifted], [row]) == "66.7 %"  # of a start and two tags, a tag not
-    assert agreement([{"logits": np.ones([1, 1])}], [{"logits": np.ones([1, 1])}], [row]) == "–"
+    number = {"logits": np.ones([1, 1])}
+    assert agreement([number], [number], [row], other_runtimes.decisions_of({"num_labels": 1})) == "–"
 
 
 def test_decisions_by_a_threshold_are_compared_by_label():
@@ -148,14 +152,13 @@ def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):
             export_to(run, out, runtime, texts)
     monkeypatch.undo()
     monkeypatch.setattr(other_runtimes.Runtime, "check_installed", lambda *_: None)
-    empty = tmp_path / "empty"
-    empty.write_text("\n")
+    (tmp_path / "empty").write_text("\n")
     (tmp_path / "latin").write_bytes(b"caf\xe9\n")
-    with pytest.raises(InputError, match=r"latin.*UTF-8"):
-        export_to(run_of("tagger"), out, "openvino", tmp_path / "latin")
+    for name, problem in (("latin", "UTF-8"), ("empty", "is empty")):
+        with pytest.raises(InputError, match=rf"{name}.*{problem}"):
+            export_to(run_of("tagger"), out, "openvino", tmp_path / name)
     for kind, file, problem in (
         ("choices", texts, ""),
-        ("tagger", empty, " holds no text"),
         ("answerability", texts, ": write two texts with a tab between them into each line"),
     ):
         with pytest.raises(InputError, match=re.escape(f"calibrate='{file}'{problem}")):
@@ -174,3 +177,15 @@ def test_other_answers_leave_nothing(run_of, tmp_path, monkeypatch):
     with pytest.raises(CheckFailed, match="OpenVINO"):
         export_to(run_of("choices"), tmp_path / "out", "openvino")
     assert not list(tmp_path.iterdir())
+
+
+def test_texts_to_calibrate_by_may_be_compressed(run_of, tmp_path):
+    run = open_run(run_of("classifier"))
+    (tmp_path / "texts.gz").write_bytes(gzip.compress("\ufeffThe tower.\r\nThe sea.\r\n".encode()))
+    (tmp_path / "texts.txt").write_text("The tower.\nThe sea.\n")
+    read = (
+        other_runtimes.read_calibration_rows(run, load(run), tmp_path / name, 32)
+        for name in ("texts.gz", "texts.txt")
+    )
+    for one, other in zip(*read, strict=True):
+        np.testing.assert_equal(one, other)

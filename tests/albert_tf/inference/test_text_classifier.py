@@ -15,7 +15,7 @@ from albert_tf.inference.inputs import LabelEncoder, parse_texts
 from albert_tf.models.padding import TokenIndex
 from hub_export.modules import encoder_module
 from tests.albert_tf.inference.conftest import SMALL
-from tests.tiny import DOCUMENTS, change_json
+from tests.tiny import DOCUMENTS, TINY, change_json
 
 # The first document is about a lighthouse and the second about bread.
 TEXTS = [text for document in DOCUMENTS[:2] for text in document]
@@ -680,3 +680,46 @@ def test_what_windows_cannot_do_is_refused(fresh):
         model([("a", "b")])
     with pytest.raises(InputError, match="jit_compile=True"):
         model.compile(jit_compile=True)
+
+
+def test_one_label_that_a_text_has_or_not(made):
+    """It is no regression."""
+    build, run = albert_tf.TextClassifier.from_pretrained, made("fill_mask").run
+    model = build(run, labels=["sea"], multi_label=True)
+    model.compile(**EAGER)
+    targets = [["sea"] if label == 0 else [] for label in LABELS]
+    history = model.fit(TEXTS, targets, epochs=1, verbose=0).history
+    assert np.isfinite(history["loss"][0]) and model.task_entries()["labels"] == ["sea"]
+    probabilities = model.predict_proba(TEXTS, verbose=0)
+    assert probabilities.shape == (len(TEXTS), 1)
+    expected = [("sea",) if probability >= 0.5 else () for probability in probabilities[:, 0]]
+    assert model.predict_labels(TEXTS, verbose=0) == expected
+    assert model.score(TEXTS, [list(labels) for labels in expected], verbose=0) == 1
+    assert model.score(TEXTS, [[len(labels)] for labels in expected], verbose=0) == 1  # rows of 0 and 1
+
+
+def test_a_regression_whose_number_has_a_name(tmp_path, tiny_vocabulary):
+    """Hugging Face's configs name it."""
+    task = {"task": "regression", "seq_length": 16, "labels": ["score"]}
+    albert_tf.save(
+        albert_tf.AlbertClassifier(TINY, num_labels=1), tmp_path / "run", tiny_vocabulary, task=task
+    )
+    model = albert_tf.TextClassifier.from_pretrained(tmp_path / "run")
+    (expected,) = albert_tf.pipeline(tmp_path / "run")(TEXTS[:1])
+    np.testing.assert_allclose(model.predict_labels(TEXTS[:1], verbose=0), [expected["score"]], rtol=1e-5)
+
+
+def test_token_ids_of_ones_own(classifier):
+    """The mask may be missing, and it may have gaps."""
+    ids = tf.constant([[2, 5, 6, 7, 3]])
+    for inputs in (
+        {"input_word_ids": ids},
+        {"input_word_ids": ids, "input_mask": tf.constant([[1, 0, 1, 1, 1]]), "input_type_ids": 0 * ids},
+    ):
+        expected = classifier.classifier(inputs)["logits"]
+        np.testing.assert_allclose(classifier(inputs), expected, atol=1e-5)
+        np.testing.assert_allclose(classifier.predict(inputs, verbose=0), expected, atol=1e-5)
+    with pytest.raises(InputError, match="input_word_ids is missing"):
+        classifier({"input_ids": ids})
+    with pytest.raises(InputError, match="inputs holds no texts"):
+        classifier([])

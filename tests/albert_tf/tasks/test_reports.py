@@ -15,6 +15,7 @@ from sklearn.metrics import (
 )
 
 from albert_tf.errors import InputError
+from albert_tf.report import Report
 from albert_tf.tasks.classification import label_metrics
 from albert_tf.tasks.examples import Answer, QuestionRecord, TextRecord
 from albert_tf.tasks.metrics import PREFIXES, accuracy, calibration, find_scheme, precision_recall, thresholds
@@ -23,6 +24,7 @@ from albert_tf.tasks.task import Prediction
 from albert_tf.tasks.task_reports import (
     WORST,
     answer_report,
+    confusion_table,
     describe_tags,
     label_report,
     multi_label_report,
@@ -281,3 +283,15 @@ def test_several_labels():
     metrics = MultiLabel({}).metrics(right, predictions)
     assert metrics == pytest.approx({"micro_f1": 4 / 7, "macro_f1": (2 / 3 + 2 / 3 + 0) / 3, "accuracy": 0.5})
     assert set(MultiLabel({}).metrics(texts(None), predictions[1:2]).values()) == {1}
+
+
+def test_one_label_alone_that_is_never_predicted_scores_nothing():
+    metrics = MultiLabel({}).metrics(texts(("a",), None, None), [Prediction((), NONE)] * 3)
+    assert metrics == {"micro_f1": 0, "macro_f1": 0, "accuracy": pytest.approx(2 / 3)}
+
+
+def test_a_label_of_the_name_of_the_first_column_keeps_its_own():
+    table = confusion_table([0, 1], [0, 0], [0, 1], ["no", "true label"])
+    row, other = Report({}, [table]).to_dict()["tables"]["confusion"]
+    assert (row["no"], row["true label"], other["no"], other["true label"]) == (1, 0, 1, 0)
+    assert "no" in row.values() and "true label" in other.values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -188,7 +189,8 @@ def check_pooler(config: AlbertConfig, choice: str, other: str) -> None:
 
 
 def check_positive(name: str, value: int) -> int:
-    """Returns the value. Raises InputError unless it is a whole number of at least 1."""
+    """Returns the value as an int. Raises InputError unless it is a whole number of at least 1."""
+    value = value.item() if isinstance(value, np.integer) else value
     check_type(name, "int", value)
     check_range(name, value, at_least=1)
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import INPUT_MASK, PUNCTUATION_WORDS, SPACE_WORDS, TYPE_IDS, WORD_IDS
@@ -118,6 +119,7 @@ def pack(
       [[2, 5, 6, 3, 0], [2, 7, 3, 0, 0]]
     """
     input_format = getattr(input_format, "input_format", input_format)
+    seq_length = seq_length.item() if isinstance(seq_length, np.integer) else seq_length
     _check_segments(segments, seq_length, input_format)
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]

@@ -33,6 +33,12 @@ _IDEOGRAPHS = (
 )
 _IDEOGRAPHS_IN_TRANSFORMERS = _IDEOGRAPHS.replace("2B820", "2B920")
 
+_LETTERS_WITH_OTHER_RULES = "İĮÌÍĨ"
+
+# Unicode's rule Final_Sigma: a letter before Σ and none after it, whatever marks lie between them.
+_CASED, _MARKS = r"\p{Lu}\p{Ll}\p{Lt}", rf"\p{{Mn}}\p{{Me}}\p{{Lm}}\p{{Sk}}'.:··․’‘﹒﹕＇．：{_DROPPED}"
+_FINAL_SIGMA = rf"([{_CASED}][{_MARKS}]*)Σ([{_MARKS}]*(?:[^{_CASED}{_MARKS}]|\z))"
+
 
 def basic_words(
     text: tf.Tensor,
@@ -63,6 +69,11 @@ def basic_words(
     if lowercase:
         if like_transformers:
             text = tf.strings.regex_replace(text, "Σ", "σ")
+        # TensorFlow takes the rules of the user's locale. Turkish, Azeri and Lithuanian have others for some
+        # letters; for those with an accent they differ in accents only.
+        text = tf.strings.lower(text)  # of ASCII alone, the same everywhere
+        for letter in "" if strip_accents else _LETTERS_WITH_OTHER_RULES:
+            text = tf.strings.regex_replace(text, letter, letter.lower())
         text = tf.strings.lower(text, "utf-8")
     if strip_accents:
         text = tf.strings.regex_replace(tf_text.normalize_utf8(text, "NFD"), r"\p{Mn}", "")
@@ -141,6 +152,9 @@ class WordPieceTokenizer(TextTokenizer):
     @trace_once
     def tokenize_words_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
         """The tokens of `tokenize_words`, the first byte of each in its text, and the byte after its last."""
+        if self.lowercase and not self.like_transformers:
+            # Before each character is lowercased alone. Both letters have two bytes.
+            text = tf.strings.regex_replace(text, _FINAL_SIGMA, r"\1ς\2")
         normalized, source = normalize_with_offsets(text, self._normalize)
         words = split_words(normalized)
         short_words = self._replace_long_words(words.text.values)  # [W]

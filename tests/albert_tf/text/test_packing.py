@@ -121,3 +121,9 @@ def test_inputs_of_other_models(input_format, ids, type_ids):
     numbers = segment_numbers([tf.constant([2, 1]), tf.constant([1, 0])], 8, input_format).numpy()
     assert np.array_equal(numbers > 0, np.isin(ids, [5, 7, 8, 9]))
     assert input_format.num_special_tokens(2) == len(input_format.framing_ids)
+
+
+def test_a_length_of_numpys():
+    tokens = tf.ragged.constant([[5, 6], [7]])
+    packed = pack([tokens], tokens.row_lengths().numpy().max() + 2)["input_word_ids"]
+    assert packed.dtype == tf.int32 and packed.shape == (2, 4)

@@ -1,4 +1,8 @@
 import json
+import os
+import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -120,3 +124,41 @@ def test_like_transformers():
     for like_transformers, expected in ((True, theirs), (False, googles)):
         found = basic_words(tf.constant(texts), like_transformers=like_transformers)
         assert [text.decode() for text in found.numpy()] == expected
+
+
+def test_a_final_sigma_has_the_same_token_with_offsets():
+    """What stands around it decides, though offsets lowercase each character alone."""
+    letters = "ΟδΣσς.' -´\u0301\u00ad,A日"
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"οδσςa日.'-´,", *(f"##{x}" for x in "οδσςa")]
+    vocabulary = WordPieceVocabulary({"vocab.txt": "\n".join(pieces).encode()})
+    draw = random.Random(0)
+    texts = ["ΟΔΟΣ ΣΑΣ.", *("".join(draw.choices(letters, k=draw.randrange(1, 12))) for _ in range(2000))]
+    for settings in ({}, {"strip_accents": False}, {"like_transformers": True}):
+        tokenizer = WordPieceTokenizer(vocabulary, **settings)
+        tokens, _, limits = tokenizer.tokenize_with_offsets(tf.constant(texts))
+        assert tokens.to_list() == tokenizer(tf.constant(texts)).to_list()
+        assert limits[0].numpy().tolist()[-1] == len("ΟΔΟΣ ΣΑΣ.".encode())
+
+
+LOWERCASED = """
+import tensorflow as tf
+from albert_tf.text.wordpiece import basic_words
+texts = [chr(code) for code in range(0x250)] + ["I\u0307 J\u0300 Į\u0303", "Ì\u0301"]
+for strip_accents in (True, False):
+    print(basic_words(tf.constant(texts), strip_accents=strip_accents).numpy().tolist())
+"""
+
+
+@pytest.mark.slow
+def test_letters_are_the_same_wherever_the_user_lives():
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", LOWERCASED],
+            env={**os.environ, "LC_ALL": f"{locale}.UTF-8"},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for locale in ("C", "tr_TR", "lt_LT")
+    }
+    assert len(said) == 1

@@ -319,6 +319,7 @@ def test_networks_of_the_families_in_the_table():
         assert recipe in PRETRAINING_RECIPES and (config.family, config.hidden_size) == (preset.family, 256)
         for name in ("type_vocab_size", "position_offset", "pooler", "hidden_act", "layer_norm_eps"):
             assert getattr(config, name) == getattr(preset, name), name
+        config.check_length(PRETRAINING_RECIPES[recipe].examples.seq_length)
 
 
 def test_every_link_leads_somewhere():

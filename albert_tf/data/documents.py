@@ -135,13 +135,19 @@ def corpus_documents(
       epoch: int64 scalar. Each epoch has another order.
     """
     paths = tf.constant(files_for_pipeline(files, context))
+    numbers = tf.range(tf.size(paths))
+
+    # An iterator's checkpoint holds the files that are open: by number, since the folder may have moved.
+    def read_file(number: tf.Tensor) -> tf.data.Dataset:
+        return read(tf.gather(paths, number))
+
     if seed is None:
-        documents = tf.data.Dataset.from_tensor_slices(paths).flat_map(read)
+        documents = tf.data.Dataset.from_tensor_slices(numbers).flat_map(read_file)
     else:
         order = tf.random.fold_in(tf.constant([seed, _ALL_PIPELINES], tf.int64), epoch)
-        paths = tf.random.experimental.stateless_shuffle(paths, order)
-        documents = tf.data.Dataset.from_tensor_slices(paths).interleave(
-            read, cycle_length=4, block_length=16, num_parallel_calls=4, deterministic=True
+        numbers = tf.random.experimental.stateless_shuffle(numbers, order)
+        documents = tf.data.Dataset.from_tensor_slices(numbers).interleave(
+            read_file, cycle_length=4, block_length=16, num_parallel_calls=4, deterministic=True
         )
     if not _are_divided(files, context.num_input_pipelines):
         documents = documents.shard(context.num_input_pipelines, context.input_pipeline_id)

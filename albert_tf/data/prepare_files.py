@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import hashlib
 import itertools
@@ -149,7 +150,7 @@ def _read_lines(stream: IO[bytes], begin: int, longest: int | None) -> Iterator[
         stream.seek(position)
     for part in split_lines(stream, longest):
         if not is_of_previous_slice:
-            line = b"" if is_blank(part) else part.strip()
+            line = b"" if is_blank(part) else part.removeprefix(codecs.BOM_UTF8).strip()
             if line or not is_continued:
                 yield position, line
         position += len(part)

@@ -36,7 +36,7 @@ from albert_tf.data.prepared import (
 )
 from albert_tf.data.tfrecords import first_example, tfrecord_reader
 from albert_tf.errors import InputError
-from albert_tf.text.files import Paths, check_text_files, expand_globs
+from albert_tf.text.files import GZIP_SUFFIX, Paths, check_text_files, expand_globs
 from albert_tf.text.lines import without_autotuning
 from albert_tf.text.tokenizer import TextTokenizer, open_tokenizer
 
@@ -145,11 +145,13 @@ def evaluation_files(inputs: Paths) -> list[str]:
 def is_tfrecord(file: str) -> bool:
     """True if the name has `.tfrecord` or `.tf_record`, or the file begins as TFRecords do.
 
-    Its first 8 bytes are then the length of a record that fits into the file.
+    Its first 8 bytes are then the length of a record that fits into the file. Text may be compressed.
     """
     name = os.path.basename(file)  # noqa: PTH119
     if ".tfrecord" in name or ".tf_record" in name:
         return True
+    if name.endswith(GZIP_SUFFIX):  # whose header may be a small number, too
+        return False
     with tf.io.gfile.GFile(file, "rb") as stream:
         head = stream.read(8)
     return len(head) == 8 and struct.unpack("<Q", head)[0] + 16 <= tf.io.gfile.stat(file).length

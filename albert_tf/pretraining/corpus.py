@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.constants import MLM_WEIGHTS
 from albert_tf.data.dataset import NoExamplesError, pretraining_dataset
 from albert_tf.data.documents import BY_HASH, BY_POSITION, HASH_BUCKETS, CorpusSplit
 from albert_tf.data.sources import (
@@ -111,12 +112,16 @@ class Corpus:
         if recorded_recipe is not None:
             return self._with_recorded_split(recorded_recipe)
         if self.evaluation:
+            try:
+                self._check_evaluation(self.evaluation, examples)
+            except NoExamplesError as error:
+                raise InputError(f"{error}: name more text by `eval`") from error
             return self
         reason: NoExamplesError | None = None
         for split, description in held_out_candidates(self.train, **self.tokenizer):
             try:
-                for part in (evaluation_split(split, self.train), split.complement):
-                    self._dataset(self.train, examples, share=part, batch_size=1, **_ONCE)
+                self._check_evaluation(self.train, examples, share=evaluation_split(split, self.train))
+                self._dataset(self.train, examples, share=split.complement, batch_size=1, **_ONCE)
                 return dataclasses.replace(self, held_out=HeldOut(split, description))
             except NoExamplesError as error:
                 reason = error
@@ -124,6 +129,12 @@ class Corpus:
             f"no text to hold out of {' '.join(self.train)}, which is too short ({reason or 'it is empty'}): "
             "name other text by `eval`"
         )
+
+    def _check_evaluation(self, inputs: Sequence[str], examples: ExampleSettings, **options: Any) -> None:
+        """Raises NoExamplesError if text makes no example, or none of them has a token to predict."""
+        batches = self._dataset(inputs, examples, batch_size=1, **options, **_ONCE)
+        if examples.masked_lm_prob and not any(tf.reduce_any(batch[MLM_WEIGHTS] > 0) for batch in batches):
+            raise NoExamplesError(f"{', '.join(inputs[:3])}: no token of its examples is masked")
 
     def _with_recorded_split(self, recorded_recipe: Mapping[str, Any]) -> Corpus:
         """Returns the corpus with the held-out part that recipe.json names."""

@@ -100,9 +100,12 @@ def is_blank(line: bytes) -> bool:
 
 
 def strip_lines(lines: tf.Tensor) -> tf.Tensor:
-    """Lines, string [n], without the whitespace around them; a line that `is_blank` becomes ""."""
+    """Lines, string [n], without the whitespace around them; a line that `is_blank` becomes "".
+
+    A byte order mark at a line's beginning is dropped, too: byte-level BPE would make tokens of it.
+    """
     blanks = re.sub(r"\\u(....)", r"\\x{\1}", _BLANKS)  # the syntax of TensorFlow's regular expressions
-    return tf.strings.strip(tf.strings.regex_replace(lines, rf"\A[{blanks}]*\z", ""))
+    return tf.strings.strip(tf.strings.regex_replace(lines, rf"\A[{blanks}]*\z|\A\x{{FEFF}}", ""))
 
 
 # A tf.function is traced once, not in every pipeline.
@@ -170,7 +173,7 @@ _MAY_END = frozenset(["etc", "inc", "ltd", "corp", "co", "jr", "sr", "al"])
 _CLOSING = "\"'”’»)\\]"
 _OPENING = "\"'“‘«(\\["
 # The end of a sentence and the space after it, or a full stop of a script that writes no spaces.
-_END = re.compile(rf"(?<=[.!?…])[{_CLOSING}]*\s+|(?<=[。！？])[”’」』）]*\s*|\s*[\r\n]\s*")
+_END = re.compile(rf"(?<=[.!?…])[{_CLOSING}]*\s+|(?<=[。！？])[”’」』）]*\s*|[\r\n]\s*")
 _LAST_WORD = re.compile(r"(\S+)\.$")
 _GOES_ON = re.compile(rf"[{_OPENING}]*[^\W\d_]")
 

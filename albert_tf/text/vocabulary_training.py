@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import io
 import itertools
@@ -174,7 +175,8 @@ def _read_normalized_lines(
 def _read_lines(files: Iterable[str]) -> Iterator[bytes]:
     for file in files:
         with tf.io.gfile.GFile(file, "rb") as stored, open_decompressed(file, stored) as stream:
-            yield from split_lines(stream, _BYTES_PER_BATCH)
+            for line in split_lines(stream, _BYTES_PER_BATCH):
+                yield line.removeprefix(codecs.BOM_UTF8)
 
 
 def marks_per_letter(counts: Mapping[str, int]) -> float:

@@ -54,6 +54,7 @@ def sliced(name, content):
         (b"bad \xe9 utf8", [[b"bad \xe9 utf8"]]),
         (b"one\rtwo\r\rthree\r\n\rfour", [[b"one", b"two"], [b"three"], [b"four"]]),
         ("one\n\u3000\ntwo\n\ufeff\u200b \nthree\n".encode(), [[b"one"], [b"two"], [b"three"]]),
+        ("\ufeffone\n\ufeff two\n".encode(), [[b"one", b"two"]]),
     ],
 )
 def test_lines_of_all_kinds(content, expected, tmp_path):

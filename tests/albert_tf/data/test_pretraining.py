@@ -12,10 +12,11 @@ import albert_tf
 from albert_tf.constants import pretraining_spec
 from albert_tf.data.dataset import NoExamplesError
 from albert_tf.data.documents import CorpusSplit
+from albert_tf.data.sources import is_tfrecord
 from albert_tf.data.tfrecords import name_damaged_files
 from albert_tf.errors import InputError
 from tests.albert_tf.commands import ROOT, start, wait_for
-from tests.tiny import DOCUMENTS
+from tests.tiny import CORPUS, DOCUMENTS
 
 SIZE = {"batch_size": 8, "seq_length": 48}
 
@@ -279,3 +280,29 @@ def test_one_document_has_no_random_next_segments(dataset, tmp_path, caplog):
     batch = next(iter(dataset(tmp_path / "one.txt", sentence_objective="nsp")))
     assert caplog.messages == [f"{tmp_path / 'one.txt'}: one document alone, so all labels of nsp are 0"]
     assert not batch["next_sentence_labels"].numpy().any()
+
+
+def test_a_large_compressed_text_is_no_tfrecord(tmp_path):
+    """The header that `gzip -n` writes reads as the length of a record of 559,903 bytes."""
+    content = gzip.compress(np.random.default_rng(0).bytes(600_000).hex().encode(), mtime=0)
+    assert content[:8] == b"\x1f\x8b\x08" + bytes(5) and len(content) > 559_919
+    (tmp_path / "text.txt.gz").write_bytes(content)
+    assert not is_tfrecord(str(tmp_path / "text.txt.gz"))
+
+
+def test_a_restored_iterator_reads_text_that_has_moved(dataset, tiny_vocabulary, tmp_path):
+    """It goes on in the new place, with the same batches, though the old one is gone."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    (old / "a.txt").write_text((CORPUS + "\n\n") * 300)  # more than is read ahead
+    options = {"batch_size": 64, "seq_length": 16}
+    batches = albert_tf.pretraining_dataset(old / "a.txt", tiny_vocabulary, **options)
+    iterator = iter(batches)
+    next(iterator)
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "ckpt"))
+    expected = [next(iterator) for _ in range(40)]
+    old.rename(new)
+    moved = iter(albert_tf.pretraining_dataset(new / "a.txt", tiny_vocabulary, **options))
+    tf.train.Checkpoint(iterator=moved).read(path).assert_consumed()
+    for batch in expected:
+        np.testing.assert_equal(*({name: x.numpy() for name, x in of.items()} for of in (batch, next(moved))))

@@ -26,7 +26,7 @@ def read(monkeypatch, tmp_path):
 
     def record(inputs, *, share=None, cache=False, **_):
         calls.append((list(inputs), share, cache))
-        return tf.data.Dataset.range(1)
+        return tf.data.Dataset.from_tensors({"masked_lm_weights": [[1.0]]})
 
     monkeypatch.setattr(corpus_module, "pretraining_dataset", record)
     return calls
@@ -56,7 +56,8 @@ def made(settings, recipe=None):
 def test_what_prepare_holds_out_is_evaluated_on_and_not_trained_on(settings, tmp_path, read):
     folder = folder_of_prepare(tmp_path / "a", TRAIN, EVAL, OTHER)
     made(settings(train=[folder], eval=None))
-    assert read == [([folder], None, False), ([f"{folder}/{EVAL}", f"{folder}/{OTHER}"], None, False)]
+    evaluated = ([f"{folder}/{EVAL}", f"{folder}/{OTHER}"], None, False)
+    assert read == [evaluated, ([folder], None, False), evaluated]  # first for its masks
 
 
 def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch):
@@ -73,7 +74,7 @@ def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatc
     def examples(inputs, *, share, **_):
         if share.begin == 0.75 or share.end == 0.25:
             raise corpus_module.NoExamplesError("no text")
-        return tf.data.Dataset.range(1)
+        return tf.data.Dataset.from_tensors({"masked_lm_weights": [[1.0]]})
 
     shares = [CorpusSplit("each document", begin, 1.0) for begin in (0.75, 0.25, 0.5, 0.1)]
     monkeypatch.setattr(corpus_module, "pretraining_dataset", examples)

@@ -185,3 +185,11 @@ def test_the_seed_and_the_optimizer_are_the_runs(settings, begun):
     assert config["global_clipnorm"] == 2.0
     rates = [float(optimizer._learning_rate(step)) for step in range(7)]
     np.testing.assert_allclose(rates, [0, 1 / 6, 1 / 3, 1 / 4, 1 / 6, 1 / 12, 0], rtol=1e-6, atol=0)
+
+
+def test_text_to_evaluate_on_needs_a_masked_token(settings, tmp_path):
+    """A word of more pieces than may be masked never is: the loss of such a text would be no number."""
+    (tmp_path / "eval.txt").write_text("lhtheofwaskdinrs\noflhthewaskdinrs\n")
+    with pytest.raises(InputError, match=r"eval\.txt.*no token .* is masked.*`eval`"):
+        pretrain(settings(tmp_path / "run", eval=[str(tmp_path / "eval.txt")]))
+    assert not (tmp_path / "run").exists()

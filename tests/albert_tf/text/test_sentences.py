@@ -43,3 +43,4 @@ def test_a_long_text_takes_linear_time():
     assert len(split_sentences("Word after word. " * 200_000)) == 200_000
     assert len(split_sentences("x" * 10_000_000)) == 1
     assert len(split_sentences("." * 1_000_000)) == 1
+    assert len(split_sentences("a" + " " * 1_000_000 + "b \n c")) == 2

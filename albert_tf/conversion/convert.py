@@ -182,7 +182,7 @@ def _write_format(
     model = build_model(run.config, task, run.variables(step))
     check_finite(model, run, step)
     file = Path(vocabulary) if vocabulary else run.vocabulary
-    kind, files, special = SENTENCEPIECE, dict[str, bytes](), None
+    kind, files, special = run.tokenizer_kind, dict[str, bytes](), None
     if file is not None:
         kind, files = read_tokenizer_kind(file), read_vocabulary(file)
         run.check_vocabulary(file, fingerprint_of(files))

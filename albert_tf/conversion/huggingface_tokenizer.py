@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from absl import logging
+
 from albert_tf.config import AlbertConfig
 from albert_tf.config_formats import check_keys
 from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER, FastTokenizer, bert_settings
@@ -16,6 +18,7 @@ from albert_tf.text.text_tokenizer import Vocabulary
 from albert_tf.text.tokenizer import TOKENIZER_CLASSES
 from albert_tf.text.tokenizer_config import (
     BYTE_LEVEL_BPE,
+    FAMILY_KINDS,
     NO_NORMALIZATION,
     SENTENCEPIECE,
     TOKENIZER_DEFAULTS,
@@ -26,13 +29,12 @@ from albert_tf.text.tokenizer_config import (
 TOKENIZER_CONFIG = "tokenizer_config.json"
 SPECIAL_TOKENS_MAP, ADDED_TOKENS = "special_tokens_map.json", "added_tokens.json"
 
-# Classes of transformers by kind of tokenizer, without the suffix "Fast"; and the kind of each family.
+# Classes of transformers by kind of tokenizer, without the suffix "Fast".
 HUGGING_FACE_CLASSES = {
     SENTENCEPIECE: ("AlbertTokenizer",),
     WORDPIECE: ("BertTokenizer", "DistilBertTokenizer"),
     BYTE_LEVEL_BPE: ("RobertaTokenizer",),
 }
-_KINDS = {"albert": SENTENCEPIECE, "bert": WORDPIECE, "distilbert": WORDPIECE, "roberta": BYTE_LEVEL_BPE}
 # Classes that take their settings from tokenizer.json.
 _GENERIC_CLASSES = ("PreTrainedTokenizer", "TokenizersBackend")
 
@@ -94,7 +96,13 @@ def with_tokenizer(
     """
     config = _read_json(folder / TOKENIZER_CONFIG)
     if vocabulary is not None:
-        settings = _class_settings(config, read_tokenizer_kind(vocabulary)) if config else {}
+        kind, file = read_tokenizer_kind(vocabulary), folder / FAST_TOKENIZER
+        settings = _class_settings(config, kind) if config else {}
+        if file.exists() and (not config or _is_generic(config.get("tokenizer_class"))):
+            try:
+                settings = FastTokenizer(file).settings(kind)
+            except InputError as error:
+                logging.warning("%s: its settings are not used", error)
         return source._replace(vocabulary=vocabulary, tokenizer=settings or None)
     try:
         return _with_folder_tokenizer(source, folder, scratch, config)
@@ -154,9 +162,8 @@ def _read_class(
     tables = TOKENIZER_CONFIG_READ, TOKENIZER_CONFIG_ALLOWED, TOKENIZER_CONFIG_IGNORED
     check_keys(config, *tables, "tokenizer", TOKENIZER_CONFIG)
     name = config.get("tokenizer_class") or network_file.get("tokenizer_class")
-    check_type("tokenizer_class", "str | None", name)
-    usual = (name or HUGGING_FACE_CLASSES[_KINDS[network.family]][0]).removesuffix("Fast")
-    is_generic = usual in _GENERIC_CLASSES
+    is_generic = _is_generic(name)
+    usual = (name or HUGGING_FACE_CLASSES[FAMILY_KINDS[network.family]][0]).removesuffix("Fast")
     if not is_generic and usual not in HUGGING_FACE_CLASSES[kind]:
         classes = ", ".join((*HUGGING_FACE_CLASSES[kind], *_GENERIC_CLASSES))
         raise InputError(f"tokenizer_class is {usual}, of {kind} vocabularies there are {classes} here")
@@ -165,6 +172,12 @@ def _read_class(
     if not isinstance(names, list) or (has_types and "token_type_ids" not in names):
         raise InputError(f"model_input_names={names!r}, where pairs have token_type_ids here")
     return is_generic, _class_settings(config, kind)
+
+
+def _is_generic(name: str | None) -> bool:
+    """True for a class that takes its settings from tokenizer.json."""
+    check_type("tokenizer_class", "str | None", name)
+    return (name or "").removesuffix("Fast") in _GENERIC_CLASSES
 
 
 def _class_settings(config: Mapping[str, Any], kind: str) -> dict[str, bool]:

@@ -33,6 +33,7 @@ from albert_tf.runs.schemas import RECIPE_SCHEMA, check_task
 from albert_tf.text.text_tokenizer import TextTokenizer
 from albert_tf.text.tokenizer import TokenizerConfig
 from albert_tf.text.tokenizer_config import (
+    FAMILY_KINDS,
     SENTENCEPIECE,
     TOKENIZER_FILE,
     TOKENIZER_KIND,
@@ -42,6 +43,7 @@ from albert_tf.text.tokenizer_config import (
     read_tokenizer_kind,
     read_vocabulary,
     resolve_settings,
+    stores_settings,
 )
 
 METRICS_FILE = "metrics.jsonl"
@@ -191,14 +193,14 @@ class RunContents(NamedTuple):
     def files(self) -> dict[str, bytes]:
         """The contents of the files by name, recipe.json last. Raises InputError for an impossible task."""
         check_task(self.task)
-        kind, files, made_with = SENTENCEPIECE, {}, {}
+        kind, files, made_with = FAMILY_KINDS[self.config.family], {}, {}
         if self.vocabulary is not None:
             kind = read_tokenizer_kind(self.vocabulary)
             files = read_vocabulary(self.vocabulary, kind)
             made_with = {VOCABULARY_KEY: fingerprint_of(files)}
         objects = {
             TASK_FILE: self.task,
-            TOKENIZER_FILE: {TOKENIZER_KIND: kind, **resolve_settings(self.vocabulary, self.tokenizer)},
+            TOKENIZER_FILE: {TOKENIZER_KIND: kind, **resolve_settings(self.vocabulary, self.tokenizer, kind)},
             **({} if self.recipe is None else {RECIPE_FILE: {**self.recipe, **made_with}}),
         }
         texts = {name: json_text(values).encode() for name, values in objects.items()}
@@ -276,12 +278,15 @@ class RunDirectory:
             return Path(self.path, main)
         folder = Path(filesystem.temporary_folder().name, hashlib.sha256(self.path.encode()).hexdigest())
         folder.mkdir(exist_ok=True)
+        if self.has(TOKENIZER_FILE):  # whoever opens the copy gets all of its settings
+            files = {**files, TOKENIZER_FILE: read_bytes(self.file(TOKENIZER_FILE))}
         for name, content in files.items():
             (folder / name).write_bytes(content)
         return folder / main
 
     @functools.cached_property
-    def _tokenizer_kind(self) -> str:
+    def tokenizer_kind(self) -> str:
+        """Kind of the tokenizer: "sentencepiece", "wordpiece" or "byte_level_bpe"."""
         path = self.file(TOKENIZER_FILE)
         kind = read_json(path).get(TOKENIZER_KIND, SENTENCEPIECE) if exists(path) else SENTENCEPIECE
         check_choice(f"{path}: {TOKENIZER_KIND}", kind, VOCABULARY_FILES)
@@ -290,7 +295,7 @@ class RunDirectory:
     @functools.cached_property
     def _vocabulary_files(self) -> dict[str, bytes]:
         """The contents of the vocabulary's files by name; empty if one is missing."""
-        names = VOCABULARY_FILES[self._tokenizer_kind]
+        names = VOCABULARY_FILES[self.tokenizer_kind]
         return {name: read_bytes(self.file(name)) for name in names} if all(map(self.has, names)) else {}
 
     def check_vocabulary(self, path: PathLike, fingerprint: str) -> None:
@@ -315,7 +320,7 @@ class RunDirectory:
         if self.vocabulary is None:
             raise MissingFileError(f"{self} has no vocabulary: copy it there")
         files, settings = tuple(self._vocabulary_files.items()), tuple(self.tokenizer.items())
-        tokenizer = TokenizerConfig(self._tokenizer_kind, files, settings, str(self.vocabulary)).open()
+        tokenizer = TokenizerConfig(self.tokenizer_kind, files, settings, str(self.vocabulary)).open()
         check_piece_count(str(self.vocabulary), len(tokenizer.vocabulary), self.config.vocab_size)
         return tokenizer
 
@@ -341,6 +346,8 @@ class RunDirectory:
             self.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
         if path is None:
             raise InputError(f"{name or self} has no vocabulary: name it by `vocabulary`")
+        if self.vocabulary is None and stores_settings(path):  # the run's own may be defaults
+            return path
         if differing := {key: value for key, value in (tokenizer or {}).items() if settings[key] != value}:
             raise InputError(
                 f"{name or self} was trained with {settings}, not with {differing}: leave that out"

@@ -22,6 +22,14 @@ VOCABULARY_FILES = {
     BYTE_LEVEL_BPE: ("vocab.json", "merges.txt"),
 }
 
+# The kind that the models of a family were published with.
+FAMILY_KINDS = {
+    "albert": SENTENCEPIECE,
+    "bert": WORDPIECE,
+    "distilbert": WORDPIECE,
+    "roberta": BYTE_LEVEL_BPE,
+}
+
 # The published English vocabulary's settings.
 TOKENIZER_DEFAULTS = {"lowercase": True, "strip_accents": True}
 
@@ -70,7 +78,7 @@ def check_tokenizer_settings(values: Mapping[str, Any], where: str = "") -> dict
 
 
 def resolve_settings(
-    vocabulary: PathLike | None, requested: Mapping[str, Any] | None = None
+    vocabulary: PathLike | None, requested: Mapping[str, Any] | None = None, kind: str = SENTENCEPIECE
 ) -> dict[str, bool]:
     """The settings of a vocabulary's tokenizer: the requested ones, else its stored ones, else the defaults.
 
@@ -78,10 +86,11 @@ def resolve_settings(
       vocabulary: path of the vocabulary; None: there is none, so nothing is stored.
       requested: settings by name; None stands for a setting that is not requested. Byte-level BPE ignores
         `lowercase` and `strip_accents`.
+      kind: kind of the tokenizer, if there is no vocabulary.
     Raises:
       InputError: a requested setting contradicts a stored one.
     """
-    kind = SENTENCEPIECE if vocabulary is None else read_tokenizer_kind(vocabulary)
+    kind = kind if vocabulary is None else read_tokenizer_kind(vocabulary)
     unused = NO_NORMALIZATION if kind == BYTE_LEVEL_BPE else {}
     requested = {name: x for name, x in (requested or {}).items() if x is not None and name not in unused}
     settings = check_tokenizer_settings({TOKENIZER_KIND: kind, **requested})
@@ -94,6 +103,11 @@ def resolve_settings(
             other = f"{name}={stored_settings[name]} in {path}, by which {vocabulary} was made"
             raise InputError(f"{name}={value} contradicts {other}: leave it out, or train another vocabulary")
     return stored_settings
+
+
+def stores_settings(vocabulary: PathLike) -> bool:
+    """True if there is a settings file for a vocabulary."""
+    return _read_stored_settings(vocabulary) is not None
 
 
 def read_tokenizer_kind(vocabulary: PathLike) -> str:

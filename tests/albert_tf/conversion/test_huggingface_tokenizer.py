@@ -163,10 +163,10 @@ def base(tmp_path_factory, tiny_vocabulary, byte_pairs):
     return folder / "base"
 
 
-def read_tokenizer(folder, scratch):
+def read_tokenizer(folder, scratch, vocabulary=None):
     """The tokenizer in a folder, as `convert` puts it into a run."""
     source = ForeignModel(None, AlbertConfig.from_json_file(folder / "config.json"), {}, {}, None)
-    found = with_tokenizer(source, folder, scratch, None)
+    found = with_tokenizer(source, folder, scratch, vocabulary)
     return open_tokenizer(found.vocabulary, **found.tokenizer)
 
 
@@ -263,6 +263,7 @@ def test_case_in_tokenizer_json_alone(made, tmp_path):
     (folder / "tokenizer.json").write_text(json.dumps(fast))
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     assert not read_tokenizer(folder, tmp_path).lowercase
+    assert not read_tokenizer(folder, tmp_path, folder / "vocab.txt").lowercase
     for config in ("{}", '{"tokenizer_class": "BertTokenizerFast"}'):
         (folder / "tokenizer_config.json").write_text(config)
         with pytest.raises(InputError, match="lowercase is False"):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf import cli
+from albert_tf.conversion.init_from import open_init_from
 from albert_tf.conversion.name_mapping import variable_map
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetune import finetune_runs
@@ -23,6 +24,7 @@ from albert_tf.runs.run_directory import (
     read_metrics,
     step_order,
 )
+from albert_tf.text.tokenizer import open_tokenizer
 from hub_export.export import export
 from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
 from tests.albert_tf.pretraining.runs import weights_of
@@ -406,3 +408,25 @@ def test_a_model(tmp_path, tiny_vocabulary):
         file.write("The only copy.")
     with pytest.raises(FileExistsError):
         albert_tf.save(model, "ram://taken")
+
+
+def test_a_vocabulary_elsewhere_keeps_all_settings_of_its_run(tmp_path, tiny_vocabulary):
+    words = tmp_path / "vocab.txt"
+    words.write_text("\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")))
+    model = albert_tf.AlbertEncoder(TINY.replace(vocab_size=6))
+    albert_tf.save(model, "ram://settings/run", words, tokenizer={"like_transformers": True})
+    assert open_tokenizer(RunDirectory("ram://settings/run").vocabulary).settings["like_transformers"]
+
+
+def test_a_run_without_a_vocabulary_takes_one_of_its_family_or_with_settings(tmp_path):
+    words = tmp_path / "vocab.txt"
+    words.write_text("\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")))
+    bert = TINY.replace(vocab_size=6, sharing="none", embedding_size=TINY.hidden_size)
+    albert_tf.save(albert_tf.AlbertEncoder(bert), tmp_path / "run")
+    cased = tmp_path / "cased.txt"
+    cased.write_text(words.read_text())
+    (tmp_path / "cased.txt.tokenizer.json").write_text('{"kind": "wordpiece", "lowercase": false}')
+    with open_init_from(tmp_path / "run", cased) as start:
+        assert not start.tokenizer["lowercase"]
+    shutil.copy(words, tmp_path / "run")
+    assert RunDirectory(tmp_path / "run").load_tokenizer().kind == "wordpiece"

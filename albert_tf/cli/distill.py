@@ -91,19 +91,21 @@ def _pretrain(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.conversion.init_from import resolve_run
         from albert_tf.finetuning.distill import Distillation, default_soft_targets, distill
-        from albert_tf.runs.run_directory import CONFIG_FILE, RunDirectory
+        from albert_tf.runs.run_directory import RunDirectory
     teacher = resolve_run(flags.teacher)
     targets = default_soft_targets(teacher, **shared.provided_fields(flags, SoftTargets))
-    if flags.config is None:
-        flags.config = resolve_run(flags.init_from).file(CONFIG_FILE)
+    output = RunDirectory(flags.output, "output")
+    if flags.config is not None:
+        config = shared.resolve_config(flags.config)
+    else:  # a run that has begun does not need `init_from`, which may no longer exist
+        config = output.config if output.has_recipe else resolve_run(flags.init_from).config
     if not targets.needs_masks:
         flags.masked_lm_prob = getattr(flags, "masked_lm_prob", 0.0)
     flags.recipe = flags.recipe or (
         flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_STUDENT_RECIPE
     )
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
-    is_begun = RunDirectory(flags.output, "output").has_recipe
-    (size,) = pretrain.candidate_sizes(flags, is_begun=is_begun)
+    (size,) = pretrain.candidate_sizes(flags, config, is_begun=output.has_recipe)
     tokenizer = {**teacher.tokenizer, **shared.provided_tokenizer_settings(flags)}
     settings = Distillation(
         **shared.provided_run_settings(flags),

@@ -59,7 +59,8 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.pretraining.pretraining_settings import Pretraining
         from albert_tf.runs.run_directory import RunDirectory
     output = RunDirectory(flags.output, "output")
-    sizes = candidate_sizes(flags, is_begun=output.has_recipe)
+    config = None if flags.config is None else shared.resolve_config(flags.config)
+    sizes = candidate_sizes(flags, config, is_begun=output.has_recipe)
     size = size_of_run(sizes, output.config) if output.has_recipe else size_for_steps(sizes)
     settings = Pretraining(
         **shared.provided_run_settings(flags),
@@ -86,8 +87,13 @@ def family_warning(config: AlbertConfig, recipe: str) -> str | None:
     return f"{families_differ}: there is {alternatives}"
 
 
-def candidate_sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[ModelSize]:
-    """The networks that may be trained, with their recipes, from the smallest to the largest."""
+def candidate_sizes(
+    flags: argparse.Namespace, config: AlbertConfig | None, *, is_begun: bool
+) -> Sequence[ModelSize]:
+    """The networks that may be trained, with their recipes, from the smallest to the largest.
+
+    Without a config they are those of the recipe `one_machine`.
+    """
     from albert_tf.conversion.init_from import resolve_run
     from albert_tf.pretraining.budget import ONE_MACHINE, ModelSize, sizes_at_least, warmup_steps_for
     from albert_tf.runs.run_directory import RunDirectory
@@ -107,9 +113,8 @@ def candidate_sizes(flags: argparse.Namespace, *, is_begun: bool) -> Sequence[Mo
             fields = {"warmup_steps": warmup_steps_for(size.recipe, steps), **fields}
         return dataclasses.replace(size, recipe=size.recipe.replace(**fields))
 
-    if flags.config is not None:
+    if config is not None:
         name = flags.recipe or (flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_RECIPE)
-        config = shared.resolve_config(flags.config)
         if line := family_warning(config, name):
             logging.warning(line)
         if config.pooler == "none":  # a sentence objective needs a pooler

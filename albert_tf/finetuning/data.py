@@ -7,13 +7,14 @@ import copy
 import dataclasses
 import functools
 import hashlib
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import FIRST, SOFT_WEIGHTS, WEIGHTS
+from albert_tf.constants import FIRST, MEAN, SOFT_WEIGHTS, WEIGHTS
 from albert_tf.conversion.init_from import InitFrom
 from albert_tf.data.dataset import from_data_service
 from albert_tf.data.documents import text_documents
@@ -239,7 +240,7 @@ def encode_splits(
     examples = task.encode(train, tokenizer, True)
     rows = examples.rows
     if sample_weight is not None or unlabelled:
-        weights = [1.0] * len(sets.train) if sample_weight is None else _weigh(sets.train, sample_weight)
+        weights = [1.0] * len(sets.train) if sample_weight is None else _weigh(sets, sample_weight)
         rows = _add_row_weights(examples, WEIGHTS, weights + [0.0] * len(unlabelled))
         if unlabelled:
             soft = _add_row_weights(examples, SOFT_WEIGHTS, weights + [1.0] * len(unlabelled))
@@ -250,14 +251,16 @@ def encode_splits(
     return EncodedSplits(spec, task, sets, rows, dev, fingerprint, len(unlabelled))
 
 
-def _weigh(records: Records, sample_weight: Sequence[float]) -> list[float]:
+def _weigh(sets: Splits, sample_weight: Sequence[float]) -> list[float]:
     """The weight of each record, by its number in its file; InputError for others than those of one file."""
-    numbers, weights = [int(record.id) for record in records], np.asarray(sample_weight, np.float32)
-    if files := {record.file for record in records[1:]} - {records[0].file}:
+    file, weights = sets.train[0].file, np.asarray(sample_weight, np.float32)
+    if files := {record.file for record in sets.train} - {file}:
         raise InputError(f"sample_weight is of the rows of one training file, and there is {min(files)}, too")
-    if len(weights) <= max(numbers) or not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InputError(f"sample_weight must be a number of at least 0 for each of {max(numbers) + 1} rows")
-    return weights[numbers].tolist()
+    records = itertools.chain(sets.train, *sets.dev.values())  # held-out rows are of the same file
+    count = 1 + max(int(record.id) for record in records if record.file == file)
+    if weights.shape != (count,) or not (np.isfinite(weights) & (weights >= 0)).all():
+        raise InputError(f"sample_weight must be a number of at least 0 for each of {count} rows")
+    return weights[[int(record.id) for record in sets.train]].tolist()
 
 
 def _add_row_weights(examples: Examples, name: str, record_weights: Sequence[float]) -> TokenizedExamples:
@@ -305,6 +308,9 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
     spec, recipe = settings.task_spec, settings.hyper_parameters(start.config)
     config = recipe.apply_dropout(start.config)
     if spec.task_class.is_pooled and recipe.pooling == FIRST:  # the head reads the pooled output
+        if settings.freeze and config.pooler == "none":
+            problem = f"{settings.init_from} has no pooler, and a new one would stay as it begins, at random"
+            raise InputError(f"freeze={settings.freeze!r}: {problem}: set pooling={MEAN!r}")
         config = config.with_pooler()
     check_memory(config, TRAINING_COPIES)
     settings.compute.check_batch_size(recipe.batch_size, tf.distribute.get_strategy().num_replicas_in_sync)

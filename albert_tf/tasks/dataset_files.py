@@ -86,10 +86,12 @@ def _cells(line: str) -> list[str]:
 def read_tagged(file: str | os.PathLike, needs_labels: bool, columns: Columns | None) -> Sequence[Any]:
     """Reads the sentences of a file; or, to predict tags, the plain texts in a column of a table.
 
-    Raises an InputError if the texts are pairs.
+    Raises an InputError if the texts are pairs, or columns are named to evaluate.
     """
-    if columns is None or needs_labels:
+    if columns is None:
         return read_conll(file)
+    if needs_labels:
+        raise InputError("`text`: lines hold a word first and its tag last, leave it out")
     if columns.text_pair is not None:
         raise InputError(f"text_pair={columns.text_pair!r}: a tagger reads single texts, leave it out")
     return read_user_table(file, False, columns)

@@ -26,7 +26,7 @@ from albert_tf.tasks.serving import ServingModel
 from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.offsets import row_edges, rows_of
-from albert_tf.text.text_tokenizer import TAIL, InputFormat, check_text
+from albert_tf.text.text_tokenizer import TAIL, InputFormat, check_text, ensure_text_batch
 from albert_tf.text.tokenizer import TextTokenizer
 
 ChoiceRecords = Sequence[ChoiceRecord]
@@ -227,7 +227,8 @@ class MultipleChoice(FinetuningTask):
         count = served.model.num_choices
         options = tf.ensure_shape(options, [None, count])
         # Concatenation raises an error if the batch sizes differ; the code below would broadcast.
-        texts = tf.concat([context[:, tf.newaxis], question[:, tf.newaxis], options], 1)  # [B, 2 + C]
+        columns = (ensure_text_batch(text)[:, tf.newaxis] for text in (context, question))
+        texts = tf.concat([*columns, options], axis=1)  # [B, 2 + C]
         rows = tf.repeat(tf.range(tf.shape(texts)[0]), count)  # [B·C]
         filled = question_with_option(tf.gather(texts[:, 1], rows), tf.reshape(texts[:, 2:], [-1]))
         (contexts,) = served.tokenize(texts[:, 0])

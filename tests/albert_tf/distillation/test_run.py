@@ -403,3 +403,14 @@ def test_terms_of_a_task_leave_out_rows_that_fill_a_batch(kind, config, labels):
     own = loss_fn.names[0]
     loss = 0.75 * found[own].loss / 2 + 0.25 * expected / 2
     np.testing.assert_allclose(loss_metrics(found, loss_fn.loss_weights)["loss"], loss, rtol=1e-4)
+
+
+def test_a_student_begins_elsewhere_and_goes_on_without_its_beginning(words, tmp_path, monkeypatch):
+    taught, place = [], words.index("--config")
+    monkeypatch.setattr("albert_tf.finetuning.distill.distill", taught.append)
+    albert_tf.save(albert_tf.AlbertEncoder(STUDENT), "ram://begins/run")
+    plain = [*words[:place], *words[place + 2 :], "--init_from"]
+    assert cli.run([*plain, "ram://begins/run"]) == 0
+    albert_tf.save(albert_tf.AlbertEncoder(STUDENT), tmp_path / "run", recipe={"made_by": "a test"})
+    assert cli.run([*plain, str(tmp_path / "gone")]) == 0
+    assert [settings.config for settings in taught] == [STUDENT, STUDENT]

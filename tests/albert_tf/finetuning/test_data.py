@@ -237,6 +237,9 @@ def test_weights_are_those_of_the_rows_of_one_file(tiny_vocabulary, tmp_path):
         return encode_splits(spec, entries, sets, start, sample_weight).rows.features["weights"].tolist()
 
     assert weights(files[0], [1, 2, 3, 4]) == [1, 2, 3, 4]
-    for train, values in ((files, [1.0] * 8), (files[0], [1, 2, 3]), (files[0], [1, 2, 3, -1])):
+    for train, values in (
+        *((files, [1.0] * 8), (files[0], [1, 2, 3]), (files[0], [1, 2, 3, -1])),
+        *((files[0], [1.0] * 5), (files[0], [[1.0]] * 4)),
+    ):
         with pytest.raises(InputError, match="sample_weight"):
             weights(train, values)

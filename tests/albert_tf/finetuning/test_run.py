@@ -13,6 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.optimization import create_optimizer
+from albert_tf.runs.build_model import build_model
 from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_steps
 from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.classification import Classification
@@ -165,3 +166,10 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(asked, tmp_path
     with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
         finetune(asked(run, train="nowhere.csv"))
     assert not run.exists()
+
+
+def test_a_new_pooler_is_not_frozen_at_random(asked, run_of, tiny_vocabulary):
+    task = {"model": "pretrainer", "sentence_objective": "none"}
+    run = run_of(build_model(TINY.replace(pooler="none"), task), tiny_vocabulary, task)
+    with pytest.raises(InputError, match=r"freeze='encoder'.* no pooler.*pooling='mean'"):
+        finetune(asked(init_from=run, config=None, vocabulary=None, freeze="encoder"))

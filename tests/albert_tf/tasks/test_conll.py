@@ -1,7 +1,8 @@
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.dataset_files import read_conll
+from albert_tf.tasks.columns import Columns
+from albert_tf.tasks.dataset_files import read_conll, read_tagged
 from albert_tf.tasks.tables import read_json_data, read_json_lines, read_lines, read_text
 
 CONLL_2003 = """\
@@ -102,3 +103,9 @@ def test_json(file):
             list(read_json_lines(file(content)))
         assert "\n" not in str(error.value)
         assert len(str(error.value)) < 400
+
+
+def test_columns_are_of_no_use_to_tagged_words(tmp_path):
+    (tmp_path / "a.conll").write_text("Ada B-PER\n")
+    with pytest.raises(InputError, match="`text`"):
+        read_tagged(tmp_path / "a.conll", True, Columns("word", None, "tag"))

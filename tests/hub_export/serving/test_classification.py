@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -120,5 +121,7 @@ def test_requests_that_do_not_fit(piece_tokenizer):
     chooser = served(model, piece_tokenizer, {"seq_length": 40})
     asked = {"context": ["", ""], "question": ["", ""], "options": [["one", "two", ""]] * 2}
     assert chooser.ask("serving_default", **asked)["choice"].dtype == "int32"
+    columns = {**asked, "question": [[""], [""]]}  # [B, 1] is [B], as for other tasks
+    np.testing.assert_equal(chooser.ask("choose", **columns), chooser.ask("choose", **asked))
     with pytest.raises(tf.errors.InvalidArgumentError):
         chooser.ask("choose", **{**asked, "question": [""]})

@@ -5,6 +5,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetuned_model import create_predict_fn
+from albert_tf.tasks import create_task
 from albert_tf.tasks.examples import QuestionRecord
 from albert_tf.tasks.question_answering import QuestionAnswering
 from hub_export.serving_signatures import ServingModel, serving_signatures
@@ -121,7 +122,9 @@ def test_requests_that_do_not_fit(piece_tokenizer):
     chooser = served(model, piece_tokenizer, {"seq_length": 40})
     asked = {"context": ["", ""], "question": ["", ""], "options": [["one", "two", ""]] * 2}
     assert chooser.ask("serving_default", **asked)["choice"].dtype == "int32"
-    columns = {**asked, "question": [[""], [""]]}  # [B, 1] is [B], as for other tasks
-    np.testing.assert_equal(chooser.ask("choose", **columns), chooser.ask("choose", **asked))
+    task = {"model": "multiple_choice", "num_choices": 3, "seq_length": 40}
+    columns = {name: tf.constant(value) for name, value in {**asked, "question": [[""], [""]]}.items()}
+    answers = create_task(task).answer(ServingModel(chooser.model, piece_tokenizer, 40, task), **columns)
+    np.testing.assert_allclose(answers["scores"], chooser.ask("choose", **asked)["scores"], atol=1e-6)
     with pytest.raises(tf.errors.InvalidArgumentError):
         chooser.ask("choose", **{**asked, "question": [""]})

@@ -6,8 +6,10 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
+from albert_tf.constants import Tensors
 from albert_tf.models.layers import fuse
 
 
@@ -19,13 +21,58 @@ class LossSum(NamedTuple):
     weight: tf.Tensor  # Σ weight
 
 
-class LossFn(NamedTuple):
-    """The losses of a model. The total loss is the weighted sum of the mean of each term."""
+TEACHER = "teacher"  # in a model's outputs: those of its teacher
 
-    names: tuple[str, ...]  # names of the terms
-    terms: Callable[[Mapping[str, Any], Mapping[str, tf.Tensor]], dict[str, LossSum]]  # of outputs and batch
-    weight_sums: Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]  # of [B, …] or [A, B, …]
-    loss_weights: Mapping[str, float] = types.MappingProxyType({})  # default: 1
+
+class Loss(NamedTuple):
+    """One loss of a model.
+
+    Attributes:
+      loss_sum: function of the model's outputs, a batch, and the weights of its labels.
+      weights: function from a batch [B, …], or from microbatches [A, B, …], to the weights of the labels,
+        float32 [...].
+    """
+
+    loss_sum: Callable[[Mapping[str, Any], Tensors, tf.Tensor], LossSum]
+    weights: Callable[[Tensors], tf.Tensor]
+
+
+class LossFn(NamedTuple):
+    """The losses of a model. The total loss is the weighted sum of the mean of each.
+
+    Attributes:
+      losses: the losses by name.
+      loss_weights: their weights in the total; a missing one is 1.
+      teacher: function from a batch to the outputs of a teacher, which the losses find in the model's outputs
+        under the name TEACHER. None: there is no teacher.
+    """
+
+    losses: Mapping[str, Loss]
+    loss_weights: Mapping[str, float] = types.MappingProxyType({})
+    teacher: Callable[[Tensors], Mapping[str, Any]] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the losses."""
+        return tuple(self.losses)
+
+    def terms(self, outputs: Mapping[str, Any], batch: Tensors) -> dict[str, LossSum]:
+        """The sum of each loss over a batch [B, …]."""
+        if self.teacher is not None:
+            outputs = {**outputs, TEACHER: self.teacher(batch)}
+        return {
+            name: loss.loss_sum(outputs, batch, loss.weights(batch)) for name, loss in self.losses.items()
+        }
+
+    def weight_sums(self, batch: Tensors) -> dict[str, tf.Tensor]:
+        """The sum of the labels' weights for each loss, of a batch [B, …] or of microbatches [A, B, …]."""
+        return {name: tf.reduce_sum(loss.weights(batch)) for name, loss in self.losses.items()}
+
+
+def sum_losses(losses: tf.Tensor, is_correct: tf.Tensor | None, weights: tf.Tensor) -> LossSum:
+    """The weighted sums of losses and of correct predictions, [...] each. None: it is no classification."""
+    correct = tf.constant(np.nan) if is_correct is None else tf.reduce_sum(tf.where(is_correct, weights, 0))
+    return LossSum(tf.reduce_sum(weights * losses), correct, tf.reduce_sum(weights))
 
 
 def cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -53,9 +100,4 @@ def classification_loss_sum(
     """
     labels = tf.where(weights > 0, labels, 0)  # rows that fill up a batch have the label -1
     losses = loss_function(logits, labels)
-    is_correct = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
-    return LossSum(
-        loss=tf.reduce_sum(weights * losses),
-        correct=tf.reduce_sum(tf.where(is_correct, weights, 0)),
-        weight=tf.reduce_sum(weights),
-    )
+    return sum_losses(losses, tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels, weights)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.constants import MLM_IDS, MLM_WEIGHTS, SENTENCE_LABELS
+from albert_tf.constants import MLM_IDS, MLM_WEIGHTS, SENTENCE_LABELS, Tensors
 from albert_tf.models.loss_sums import (
+    Loss,
     LossFn,
     LossSum,
     classification_loss_sum,
@@ -29,29 +31,20 @@ def pretraining_loss_fn(sentence_objective: str, *, fused: bool = False) -> Loss
       count.
     Source: Lan et al. 2020, §3.1; both losses have the weight 1.
     """
-    labels_name = SENTENCE_LABELS.get(sentence_objective)
     mlm_losses = fused_cross_entropy if fused else cross_entropy
 
-    def terms(outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor]) -> dict[str, LossSum]:
-        masked = outputs["mlm_logits"], batch[MLM_IDS], batch[MLM_WEIGHTS]
-        sums = {"mlm": classification_loss_sum(*masked, mlm_losses)}
-        if labels_name:
-            logits, labels = outputs[f"{sentence_objective}_logits"], batch[labels_name]
-            sums[sentence_objective] = classification_loss_sum(logits, labels, _label_weights(labels))
-        return sums
+    def mlm_loss(outputs: Mapping[str, Any], batch: Tensors, weights: tf.Tensor) -> LossSum:
+        return classification_loss_sum(outputs["mlm_logits"], batch[MLM_IDS], weights, mlm_losses)
 
-    def weight_sums(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        sums = {"mlm": tf.reduce_sum(batch[MLM_WEIGHTS])}
-        if labels_name:
-            sums[sentence_objective] = tf.reduce_sum(_label_weights(batch[labels_name]))
-        return sums
+    losses = {"mlm": Loss(mlm_loss, lambda batch: batch[MLM_WEIGHTS])}
+    if sentence_objective != "none":
+        name = SENTENCE_LABELS[sentence_objective]
 
-    return LossFn(("mlm", sentence_objective) if labels_name else ("mlm",), terms, weight_sums)
+        def sentence_loss(outputs: Mapping[str, Any], batch: Tensors, weights: tf.Tensor) -> LossSum:
+            return classification_loss_sum(outputs[f"{sentence_objective}_logits"], batch[name], weights)
 
-
-def _label_weights(labels: tf.Tensor) -> tf.Tensor:
-    """float32 [B]: 1 for a row with a label, 0 for a row that fills up the batch (label -1)."""
-    return tf.cast(labels >= 0, tf.float32)
+        losses[sentence_objective] = Loss(sentence_loss, lambda batch: tf.cast(batch[name] >= 0, tf.float32))
+    return LossFn(losses)
 
 
 def pretraining_metrics(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import (
@@ -17,35 +16,29 @@ from albert_tf.constants import (
     WEIGHTS,
     Tensors,
 )
-from albert_tf.models.loss_sums import LossSum, classification_loss_sum, cross_entropy
+from albert_tf.models.loss_sums import Loss, LossSum, classification_loss_sum, cross_entropy, sum_losses
 
-# Arguments: the model's outputs, the batch, and the weights of the labels.
-LossSumFn = Callable[[Tensors, Tensors, tf.Tensor], LossSum]
+LossSumFn = Callable[[Tensors, Tensors, tf.Tensor], LossSum]  # see `Loss`
 
 
-class LossSpec(NamedTuple):
-    """One term of a loss.
+def label_weights(batch: Tensors, name: str, is_multi_label: bool = False) -> tf.Tensor:
+    """The weight of each label, float32 [...]: the weight of its row, 1 if the batch has no weights.
 
-    For a mask [..., S], or [..., C, S] in multiple choice, the labels are [...], or [..., S] if tokens have
-    labels. There may be an axis of microbatches in front.
+    It is 0 for a missing label: an integer label below 0, or a row or position without tokens.
+
+    Args:
+      batch: for a mask [..., S], or [..., C, S] in multiple choice, the labels are [...], or [..., S] if
+        tokens have labels. There may be an axis of microbatches in front.
+      name: name of the labels in the batch.
+      is_multi_label: True if the labels have one more axis, the classes.
     """
-
-    loss_sum: LossSumFn
-    labels: str  # name of the labels in a batch
-    is_multi_label: bool = False  # True if the labels have one more axis, the classes
-
-    def weights(self, batch: Tensors) -> tf.Tensor:
-        """The weight of each label, float32 [...]: the weight of its row, 1 if the batch has no weights.
-
-        It is 0 for a missing label: an integer label below 0, or a row or position without tokens.
-        """
-        labels, mask = batch[self.labels], batch[INPUT_MASK]
-        if self.is_multi_label:
-            labels = labels[..., 0]
-        counted = tf.reduce_any(mask > 0, axis=list(range(labels.shape.rank, mask.shape.rank)))
-        if labels.dtype.is_integer:
-            counted &= labels >= 0
-        return tf.cast(counted, tf.float32) * batch.get(WEIGHTS, 1.0)
+    labels, mask = batch[name], batch[INPUT_MASK]
+    if is_multi_label:
+        labels = labels[..., 0]
+    counted = tf.reduce_any(mask > 0, axis=list(range(labels.shape.rank, mask.shape.rank)))
+    if labels.dtype.is_integer:
+        counted &= labels >= 0
+    return tf.cast(counted, tf.float32) * batch.get(WEIGHTS, 1.0)
 
 
 def label_loss_sum(
@@ -85,13 +78,13 @@ def multi_label_loss_sum(
         losses = tf.nn.weighted_cross_entropy_with_logits(labels, logits, tf.constant(class_weights))
     losses = tf.reduce_mean(losses, axis=-1)  # [B]
     hits = tf.reduce_all((logits > 0) == (labels > 0), axis=-1)
-    return _sum_losses(losses, hits, weights)
+    return sum_losses(losses, hits, weights)
 
 
 def score_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
     """Squared error of `logits` [B, 1]; `correct` is NaN, since a score is not right or wrong."""
     errors = outputs["logits"][:, 0] - tf.where(weights > 0, batch[LABELS], 0.0)
-    return _sum_losses(tf.square(errors), None, weights)
+    return sum_losses(tf.square(errors), None, weights)
 
 
 def exits_loss_sum(loss_sum: LossSumFn, outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
@@ -116,7 +109,7 @@ def span_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossS
         logits, labels = outputs[name], tf.where(weights > 0, batch[positions], 0)
         losses.append(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
         hits.append(tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels)
-    return _sum_losses(tf.add_n(losses) / 2, hits[0] & hits[1], weights)
+    return sum_losses(tf.add_n(losses) / 2, hits[0] & hits[1], weights)
 
 
 def answer_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> LossSum:
@@ -126,20 +119,15 @@ def answer_loss_sum(outputs: Tensors, batch: Tensors, weights: tf.Tensor) -> Los
     """
     logits, labels = outputs["no_answer_logits"], tf.cast(batch[IS_IMPOSSIBLE], tf.float32)
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-    return _sum_losses(losses / 2, (logits > 0) == (labels > 0), weights)
+    return sum_losses(losses / 2, (logits > 0) == (labels > 0), weights)
 
 
-def _sum_losses(losses: tf.Tensor, hits: tf.Tensor | None, weights: tf.Tensor) -> LossSum:
-    """The weighted sums of losses and of correct answers, [B] each; without `hits`, `correct` is NaN."""
-    return LossSum(
-        loss=tf.reduce_sum(weights * losses),
-        correct=tf.constant(np.nan) if hits is None else tf.reduce_sum(tf.where(hits, weights, 0)),
-        weight=tf.reduce_sum(weights),
-    )
+def _loss(loss_sum: LossSumFn, labels: str, is_multi_label: bool = False) -> Loss:
+    return Loss(loss_sum, functools.partial(label_weights, name=labels, is_multi_label=is_multi_label))
 
 
-LABEL = {"label": LossSpec(label_loss_sum, LABELS)}
-MULTI_LABEL = {"label": LossSpec(multi_label_loss_sum, LABELS, is_multi_label=True)}
-SCORE = {"score": LossSpec(score_loss_sum, LABELS)}
-SPAN = {"span": LossSpec(span_loss_sum, START_POSITIONS)}
-ANSWER = {**SPAN, "answer": LossSpec(answer_loss_sum, IS_IMPOSSIBLE)}
+LABEL = {"label": _loss(label_loss_sum, LABELS)}
+MULTI_LABEL = {"label": _loss(multi_label_loss_sum, LABELS, is_multi_label=True)}
+SCORE = {"score": _loss(score_loss_sum, LABELS)}
+SPAN = {"span": _loss(span_loss_sum, START_POSITIONS)}
+ANSWER = {**SPAN, "answer": _loss(answer_loss_sum, IS_IMPOSSIBLE)}

@@ -19,11 +19,10 @@ import tensorflow as tf
 
 from albert_tf.constants import Tensors
 from albert_tf.errors import InputError, check_names, shorten
-from albert_tf.models.loss_sums import LossFn, LossSum
+from albert_tf.models.loss_sums import Loss, LossFn
 from albert_tf.report import Report
 from albert_tf.tasks.examples import TokenizedExamples, utf8
 from albert_tf.tasks.formats import Records
-from albert_tf.tasks.losses import LossSpec
 from albert_tf.tasks.serving import ServingModel, Signature, create_signatures
 from albert_tf.text.text_tokenizer import check_text
 from albert_tf.text.tokenizer import TextTokenizer
@@ -164,7 +163,7 @@ class FinetuningTask(Task):
     has_windows: ClassVar[bool] = False  # True if long texts are read in windows (`QuestionSettings`)
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # the first one chooses the best step
     report_names: tuple[str, ...] = ("ece",)  # further metrics in `report`
-    losses: Mapping[str, LossSpec]  # terms of the loss by name; their sum is the loss
+    losses: Mapping[str, Loss]  # terms of the loss by name; their sum is the loss
     has_evaluation_loss: bool = True  # True if the loss can be computed from the outputs of a prediction
 
     @classmethod
@@ -191,15 +190,7 @@ class FinetuningTask(Task):
 
     def loss_fn(self) -> LossFn:
         """The loss function of fine-tuning."""
-        losses = self.losses
-
-        def terms(outputs: Tensors, batch: Tensors) -> dict[str, LossSum]:
-            return {name: part.loss_sum(outputs, batch, part.weights(batch)) for name, part in losses.items()}
-
-        def weight_sums(batch: Tensors) -> dict[str, tf.Tensor]:
-            return {name: tf.reduce_sum(part.weights(batch)) for name, part in losses.items()}
-
-        return LossFn(tuple(losses), terms, weight_sums)
+        return LossFn(self.losses)
 
     @abc.abstractmethod
     def metrics(self, records: Records, predictions: Sequence[Any]) -> dict[str, float]:

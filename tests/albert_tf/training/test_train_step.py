@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf import AlbertPretrainer
-from albert_tf.models.loss_sums import LossFn, LossSum
+from albert_tf.models.loss_sums import Loss, LossFn, LossSum
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.training.distribution import DistributedBatches, distribute_from_function
@@ -238,7 +238,7 @@ def test_batches_are_announced_before_their_updates(length):
     spec = {"input_mask": tf.TensorSpec([3, length], tf.int32)}
     lengths = LENGTHS if length is None else (length,) * 6
     data = tf.data.Dataset.from_generator(lambda: map(batch, lengths), output_signature=spec)
-    loss_fn = LossFn(("size",), None, None)
+    loss_fn = LossFn({"size": None})
     train_step = SizeStep(None, None, loss_fn, spec, step=step, seed=0, on_batch=on_batch)
     iterator = iter(data)
     found = [train_step(iterator, tf.constant(count)) for count in (4, 2)]
@@ -267,15 +267,11 @@ class Linear(keras.Model):
         return tf.add_n([tf.reduce_sum(x, axis=list(range(1, len(x.shape)))) for x in products])  # [rows]
 
 
-LOSS_FN = LossFn(
-    ("rows",),
-    lambda outputs, batch: {"rows": LossSum(tf.reduce_sum(outputs), tf.zeros([]), _rows(batch)["rows"])},
-    lambda batch: _rows(batch),
-)
+def _rows_loss(outputs, batch, weights):
+    return LossSum(tf.reduce_sum(outputs), tf.zeros([]), tf.reduce_sum(weights))
 
 
-def _rows(batch):
-    return {"rows": tf.cast(tf.size(batch["row"]), tf.float32)}
+LOSS_FN = LossFn({"rows": Loss(_rows_loss, lambda batch: tf.ones_like(batch["row"], tf.float32))})
 
 
 def dataset(recording: Recording) -> tf.data.Dataset:

@@ -4,12 +4,11 @@ import contextlib
 import functools
 import os
 
-import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.models.loss_sums import LossFn, LossSum
+from albert_tf.models.loss_sums import Loss, LossFn, sum_losses
 from albert_tf.optimization import create_optimizer
 from albert_tf.runs.run_directory import RunContents, RunDirectory
 from albert_tf.training import loop
@@ -35,13 +34,11 @@ class Line(keras.Model):
         return {"y": self.slope * inputs["x"] ** power + self.offset + noise}
 
 
-def terms(outputs, batch):
-    loss = tf.reduce_sum((outputs["y"] - 3 * batch["x"] - 1) ** 2)
-    return {"line": LossSum(loss, tf.constant(np.nan), tf.cast(tf.size(batch["x"]), tf.float32))}
+def line_loss(outputs, batch, weights):
+    return sum_losses((outputs["y"] - 3 * batch["x"] - 1) ** 2, None, weights)
 
 
-def weights(batch):
-    return {"line": tf.cast(tf.size(batch["x"]), tf.float32)}
+LOSS_FN = LossFn({"line": Loss(line_loss, lambda batch: tf.ones_like(batch["x"]))})
 
 
 def points(seed):
@@ -79,7 +76,7 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
             if losses is not None:
                 return {"loss": next(losses)}
             batch = {"x": tf.range(16, dtype=tf.float32) / 16}
-            return {"loss": float(terms(model(batch), batch)["line"].loss)}
+            return {"loss": float(LOSS_FN.terms(model(batch), batch)["line"].loss)}
 
         stages = [
             TrainingStage(
@@ -98,7 +95,7 @@ def fit(path, *ends, learning_rate=0.1, losses=None, batches=points, started=Non
         training = Training(
             model=model,
             optimizer=build_optimizer(optimizer, model, compute),
-            loss_fn=LossFn(("line",), terms, weights),
+            loss_fn=LOSS_FN,
             stages=stages,
             seed=0,
             compute=compute,

@@ -67,11 +67,34 @@ class NetworkModel(keras.Model):
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
     ) -> tf.Tensor:
         """Keras' loss of the outputs that have targets."""
-        return super().compute_loss(x, y, _outputs_with_targets(y_pred, y), sample_weight)
+        return super().compute_loss(x, y, self._outputs_with_targets(y_pred, y), sample_weight)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> dict[str, Any]:
         """Keras' metrics of the outputs that have targets."""
-        return super().compute_metrics(x, y, _outputs_with_targets(y_pred, y), sample_weight)
+        return super().compute_metrics(x, y, self._outputs_with_targets(y_pred, y), sample_weight)
+
+    def _outputs_with_targets(self, outputs: Any, targets: Any) -> Any:
+        """The outputs that a dict of targets names; all outputs for other targets.
+
+        Keras pairs outputs and losses by their places in flat lists. A list among the outputs, such as
+        `encoder_outputs`, would shift the outputs after it, and so would losses of outputs without targets.
+        """
+        if not (isinstance(targets, Mapping) and isinstance(outputs, Mapping)):
+            return outputs
+        if unknown := targets.keys() - outputs.keys():
+            raise InputError(
+                f"targets {sorted(unknown)}: the model has the outputs {', '.join(sorted(outputs))}"
+            )
+        losses, metrics = self.compiled_loss, self.compiled_metrics
+        named = [losses._user_losses, losses._user_loss_weights]
+        if metrics is not None:
+            named += [metrics._user_metrics, metrics._user_weighted_metrics]
+        compiled = {name for part in named if isinstance(part, Mapping) for name in part}
+        first = losses.__dict__.setdefault("_first_targets", {*targets})  # new with each `compile`
+        if others := (compiled | first) ^ targets.keys():
+            problem = f"targets {sorted(targets)}: `compile` or the first call named {sorted(others)}, or not"
+            raise InputError(f"{problem}: give the same in each call, or compile the model again")
+        return {name: outputs[name] for name in targets}
 
     def get_config(self) -> dict[str, Any]:
         """The argument of `from_config` for an untrained model of the same architecture."""
@@ -90,19 +113,6 @@ class NetworkModel(keras.Model):
             if layer.weights and frozen.issuperset(variable.name for variable in layer.weights):
                 layer.trainable = False
         return model
-
-
-def _outputs_with_targets(outputs: Any, targets: Any) -> Any:
-    """The outputs that a dict of targets names; all outputs for other targets.
-
-    Keras pairs outputs and losses by their places in flat lists. A list among the outputs, such as
-    `encoder_outputs`, would shift the outputs after it.
-    """
-    if not (isinstance(targets, Mapping) and isinstance(outputs, Mapping)):
-        return outputs
-    if unknown := targets.keys() - outputs.keys():
-        raise InputError(f"targets {sorted(unknown)}: the model has the outputs {', '.join(sorted(outputs))}")
-    return {name: outputs[name] for name in targets}
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -324,10 +334,10 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
         raise InputError(f"{WORD_IDS} is missing: inputs must be a dict of {names}, not {provided}")
     if isinstance(inputs[WORD_IDS], tf.RaggedTensor):
         raise InputError(f"{WORD_IDS} is ragged: albert_tf.pack makes inputs of the encoder of token ids")
-    word_ids = _to_tensor(inputs[WORD_IDS])
+    word_ids = index_tensor(inputs[WORD_IDS])
     tensors = {WORD_IDS: word_ids}
     for name, values_like in ((INPUT_MASK, tf.ones_like), (TYPE_IDS, tf.zeros_like)):
-        tensors[name] = _to_tensor(inputs[name]) if name in inputs else values_like(word_ids)
+        tensors[name] = index_tensor(inputs[name]) if name in inputs else values_like(word_ids)
     for name, tensor in tensors.items():
         if name != INPUT_MASK and not tensor.dtype.is_integer:
             raise InputError(f"{name} has type {tensor.dtype.name}: token ids are integers")
@@ -342,8 +352,16 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
     return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in tensors.values()]), num=3)
 
 
-def _to_tensor(values: Any) -> tf.Tensor:
-    """The values as a tensor. Where Keras calls a model to build it, with float placeholders: int32."""
+def index_tensor(values: Any) -> tf.Tensor:
+    """Ids or positions, [B, …], as a tensor by which TensorFlow can gather: int32 or int64.
+
+    Where Keras calls a model to build it or to ask for shapes, with float placeholders, it is int32.
+    """
     tensor = tf.convert_to_tensor(values)
-    is_build = not tf.executing_eagerly() and tf.compat.v1.get_default_graph().name == "build_graph"
-    return tf.cast(tensor, tf.int32) if is_build else tensor
+    if tensor.shape.rank is None:  # of tf.py_function, for example
+        tensor = tf.ensure_shape(tensor, [None, None])
+    graph = "" if tf.executing_eagerly() else tf.compat.v1.get_default_graph().name
+    if graph == "build_graph" or graph.endswith("_scratch_graph"):
+        return tf.cast(tensor, tf.int32)
+    is_other = tensor.dtype.is_integer and tensor.dtype not in (tf.int32, tf.int64)
+    return tf.cast(tensor, tf.int64) if is_other else tensor

@@ -185,7 +185,7 @@ class AlbertSpanLabeler(TaskModel):
         allowed = context_tokens(*encoder_inputs(inputs, self.config.max_position_embeddings))
         allowed = tf.concat([tf.ones_like(allowed[:, :1]), allowed[:, 1:]], axis=1)  # [CLS] is first
         starts = inputs.get(START_POSITIONS)
-        starts = None if starts is None else tf.convert_to_tensor(starts)
+        starts = None if starts is None else tf.convert_to_tensor(starts)  # [B]
         return self.span(outputs["sequence_output"], allowed, starts, seed=seed)
 
 

@@ -22,7 +22,7 @@ from albert_tf.constants import (
 )
 from albert_tf.errors import InputError, check_choice, check_range, check_type
 from albert_tf.models.early_exit import ExitClassifiers
-from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel, Outputs
+from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel, Outputs, index_tensor
 from albert_tf.models.heads import IMPOSSIBLE, MaskedLanguageModel, OutputLayer, mean_state
 from albert_tf.models.layers import Seed, draw_seed, dropout, sizes
 
@@ -135,7 +135,7 @@ class AlbertPretrainer(TaskModel):
         """The encoder's outputs and the logits of both heads."""
         outputs = dict(outputs)
         if MLM_POSITIONS in inputs:
-            positions = tf.convert_to_tensor(inputs[MLM_POSITIONS])
+            positions = index_tensor(inputs[MLM_POSITIONS])
             words = self.encoder.embeddings.word_embeddings
             outputs["mlm_logits"] = self.mlm(outputs["sequence_output"], positions, words)
         if self.sentence is not None:
@@ -303,7 +303,8 @@ class AlbertClassifier(PooledModel):
     arguments = ("num_labels", "pooling", "early_exit", "exit_threshold")
 
     def __init__(self, config: AlbertConfig, num_labels: int, pooling: str = FIRST, **kwargs: Any):
-        super().__init__(config, check_positive("num_labels", num_labels), pooling, **kwargs)
+        num_labels = check_positive("num_labels", num_labels)
+        super().__init__(config, num_labels, pooling, **kwargs)
         self.num_labels = num_labels
 
 

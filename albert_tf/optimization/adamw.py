@@ -166,6 +166,10 @@ class AdamW(keras.optimizers.Optimizer):
         check_range("epsilon", epsilon, above=0, below=float("inf"))
         if global_clipnorm is not None:
             check_range("global_clipnorm", global_clipnorm, above=0, at_most=float(tf.float32.max))
+        for clip in ("clipnorm", "clipvalue"):
+            if kwargs.get(clip) is not None and global_clipnorm is not None:
+                problem = f"{clip}={kwargs[clip]}: of no effect beside global_clipnorm={global_clipnorm}"
+                raise InputError(f"{problem}: pass global_clipnorm=None, too")
         # Keras turns it on where there is a GPU, around all of the update.
         kwargs.setdefault("jit_compile", False)
         super().__init__(name=name, weight_decay=weight_decay, global_clipnorm=global_clipnorm, **kwargs)

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
+from albert_tf.errors import InputError
 from tests.tiny import TINY
 
 SMALL = TINY.replace(num_hidden_layers=1)
@@ -206,3 +207,53 @@ def test_models_around_an_encoder_load_and_go_on(make, file, tmp_path):
         assert len(again.trainable_weights) == len(model.trainable_weights)
     assert again.optimizer.get_config() == model.optimizer.get_config()
     assert np.isfinite(again.fit(inputs, labels, verbose=0).history["loss"]).all()
+
+
+def test_targets_are_those_that_the_model_was_compiled_for():
+    """Keras would give one output's loss, weight and metric to another."""
+    both, ids = ("mlm_logits", "sop_logits"), np.full([4, 8], 7, np.int32)
+    x = {"input_word_ids": ids, "masked_lm_positions": np.ones([4, 2], np.int32)}
+    y = {"mlm_logits": ids[:, :2], "sop_logits": np.array([0, 1, 0, 1])}
+    alone = {"sop_logits": y["sop_logits"]}
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model = albert_tf.AlbertPretrainer(TINY)
+    for options in (
+        {"loss": dict.fromkeys(both, loss)},
+        {"loss": loss, "metrics": dict.fromkeys(both, "accuracy")},
+        {"loss": loss, "loss_weights": {"mlm_logits": 1.0, "sop_logits": 0.0}},
+    ):
+        model.compile("sgd", **options, run_eagerly=True)
+        with pytest.raises(InputError, match="mlm_logits"):
+            model.fit(x, alone, verbose=0)
+    model.compile("sgd", loss, run_eagerly=True)
+    model.fit(x, alone, verbose=0)
+    with pytest.raises(InputError, match="mlm_logits"):
+        model.evaluate(x, y, verbose=0)
+    model.compile("sgd", loss, run_eagerly=True)
+    model.fit(x, y, verbose=0)
+
+
+def test_shapes_of_outputs():
+    encoder = albert_tf.AlbertEncoder(TINY)
+    shapes = encoder.compute_output_shape({"input_word_ids": (None, 8)})
+    assert shapes["pooled_output"] == (None, TINY.hidden_size)
+    ids = keras.Input([None], dtype=tf.int32)
+    model = keras.Model(ids, keras.layers.Dense(2)(encoder([ids])["pooled_output"]))
+    assert model.compute_output_shape((None, 8)) == (None, 2)
+    albert_tf.AlbertPretrainer(TINY).build({"input_word_ids": (None, 8), "masked_lm_positions": (None, 2)})
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int8, np.uint32])
+def test_ids_of_other_whole_numbers(dtype):
+    encoder, ids = albert_tf.AlbertEncoder(TINY), np.array([[2, 7, 9, 3]])
+    expected = encoder(ids.astype(np.int32))["pooled_output"]
+    np.testing.assert_array_equal(encoder(ids.astype(dtype))["pooled_output"], expected)
+
+
+def test_ids_whose_rank_is_unknown():
+    """As tf.py_function gives them."""
+    rows = tf.data.Dataset.from_tensor_slices((np.full([4, 8], 7, np.int32), [0, 1, 0, 1])).batch(2)
+    model = albert_tf.AlbertClassifier(TINY, np.int64(2))
+    assert type(model.num_labels) is int
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(rows.map(lambda x, y: (tf.py_function(lambda x: x, [x], tf.int32), y)), verbose=0)

@@ -297,3 +297,11 @@ def test_last_steps_of_ten_million_differ():
     schedule = WarmupPolynomialDecay(1.0, 40_000_000)
     left = np.array([5, 4, 3, 2, 1, 0])
     np.testing.assert_allclose(rates(schedule, 40_000_000 - left), left / 4e7, rtol=1e-6)
+
+
+def test_a_clip_that_would_have_no_effect_is_refused():
+    for clip in ("clipnorm", "clipvalue"):
+        with pytest.raises(InputError, match=f"{clip}=0.5: .*global_clipnorm=None"):
+            AdamW(1e-3, **{clip: 0.5})
+        optimizer = AdamW(1e-3, global_clipnorm=None, **{clip: 0.5})
+        assert getattr(AdamW.from_config(optimizer.get_config()), clip) == 0.5

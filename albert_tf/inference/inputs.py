@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.constants import FIRST, TRUNCATE
+from albert_tf.constants import ENCODER_INPUTS, FIRST, TRUNCATE
 from albert_tf.errors import InputError, is_missing, shorten
 from albert_tf.finetuning.data import class_weights
 from albert_tf.finetuning.finetuning_recipes import BALANCED
@@ -451,6 +451,8 @@ def tokenize_dataset(
     spec = dataset.element_spec
     inputs = spec[0] if isinstance(spec, tuple) else spec
     are_ids = isinstance(inputs, Mapping)
+    if are_ids:  # the model ignores other columns
+        inputs = {name: part for name, part in inputs.items() if name in ENCODER_INPUTS} or inputs
     if are_ids and any(part.dtype == tf.string for part in tf.nest.flatten(inputs)):
         pairs = f"{argument}.map(lambda row: (row['text'], row['label']))"
         raise InputError(f"{argument} has the columns {', '.join(inputs)}: give texts and labels, {pairs}")

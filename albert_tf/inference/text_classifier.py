@@ -243,6 +243,9 @@ class TextClassifier(keras.Model):
         if is_kept:
             defaults |= {name: stored.task[name] for name in (*_DECISIONS, *_LONG) if name in stored.task}
             defaults["takes_pairs"] = takes_pairs(stored.task)
+        unused = [name for name in _LONG[1:] if name in settings]
+        if unused and {**defaults, **settings}.get("long") != WINDOWS:
+            raise InputError(f"{', '.join(unused)}: of no use without long={WINDOWS!r}, leave it out")
         model = cls(classifier, tokenizer, head["labels"], **{**defaults, **settings})
         model._begins_at_mean = model._is_regression and not is_kept
         return model
@@ -317,7 +320,9 @@ class TextClassifier(keras.Model):
 
     @functools.cached_property
     def _compiled_encoder(self) -> CompiledEncoder:
-        return CompiledEncoder(self.classifier.encoder, compiled_lengths(self.seq_length))
+        longest = self.classifier.config.max_position_embeddings  # of token ids
+        lengths = sorted({*compiled_lengths(self.seq_length), longest})
+        return CompiledEncoder(self.classifier.encoder, lengths)
 
     def compile(
         self,
@@ -449,6 +454,8 @@ class TextClassifier(keras.Model):
         Raises:
           InputError: a value is not a text, or the model has no early exits.
         """
+        if patience is not None and self.long_texts.long == WINDOWS:
+            raise InputError(f"patience={patience}: of no use to long={WINDOWS!r}, leave one of them out")
         if patience is not None:
             check_patience(patience, self.classifier.early_exit, self.jit_compile or self.xla)
         if patience != self._patience:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -240,7 +239,7 @@ class TextEstimator(BaseEstimator):
         """
         stored = best_run(run)
         task = find_task_spec(run_task(stored.task, stored)).task_class.name
-        estimator = cls(**{"init_from": os.fspath(run), "task": task, **arguments})
+        estimator = cls(**{"init_from": stored.path, "task": task, **arguments})
         if task != REGRESSION and (task != CLASSIFICATION or "labels" not in stored.task):
             tasks = f"{REGRESSION} or {CLASSIFICATION} with names of labels"
             raise InputError(f"{stored} is not fine-tuned for {tasks}: name such a run")
@@ -330,7 +329,7 @@ class TextEstimator(BaseEstimator):
           NotFittedError: `fit` was not called.
           InputError: a value is not a text, or the columns are not those of `fit`.
         """
-        predicted = self.predict(X)
+        predicted, y = self.predict(X), check_one_dimensional(y)
         weight = expand_weight(sample_weight, len(predicted))
         if self.task != CLASSIFICATION:
             return float(r2_score(y, predicted, sample_weight=weight))

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.constants import INPUT_MASK, TRUNCATE, Tensors
+from albert_tf.constants import INPUT_MASK, TRUNCATE, WINDOWS, Tensors
 from albert_tf.errors import InputError
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.models.early_exit import call_with_early_exit
@@ -131,8 +131,8 @@ class ServingModel(NamedTuple):
 
     @property
     def has_exits(self) -> bool:
-        """True if texts can leave early."""
-        return self.model.early_exit
+        """True if texts can leave early. Those that are read in windows cannot."""
+        return self.model.early_exit and self.task.get("long") != WINDOWS
 
     def label_names(self) -> list[str]:
         """The labels in the order of the logits; if task.json has none, the numbers from 0."""

@@ -723,3 +723,25 @@ def test_token_ids_of_ones_own(classifier):
         classifier({"input_ids": ids})
     with pytest.raises(InputError, match="inputs holds no texts"):
         classifier([])
+
+
+def test_settings_of_windows_and_exits(fresh):
+    with pytest.raises(InputError, match="doc_stride: of no use without long='windows'"):
+        fresh(doc_stride=7)
+    network = albert_tf.AlbertClassifier(TINY, 2, early_exit=True)
+    model = albert_tf.TextClassifier(network, fresh().tokenizer, seq_length=16, long="windows", doc_stride=4)
+    with pytest.raises(InputError, match="patience=1: of no use to long='windows'"):
+        model.predict(TEXTS[:1], patience=1)
+    with pytest.raises(InputError, match="patience=1"):
+        albert_tf.pipeline(model, patience=1)
+
+
+def test_token_ids_longer_than_texts(fresh):
+    """Compiled by XLA as without it."""
+    ids = {"input_word_ids": np.full([2, 40], 7, np.int32)}
+    plain, compiled = (fresh(seq_length=16, xla=xla) for xla in (False, True))
+    compiled.set_weights(plain.get_weights())
+    expected = plain.predict(ids, verbose=0)
+    np.testing.assert_allclose(compiled.predict(ids, verbose=0), expected, atol=1e-5)
+    rows = tf.data.Dataset.from_tensor_slices({**ids, "guid": [0, 1]}).batch(2)
+    np.testing.assert_allclose(plain.predict(rows, verbose=0), expected, atol=1e-5)

@@ -1,6 +1,7 @@
 import copy
 import pickle
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -172,12 +173,19 @@ def test_regression_and_pairs(origin, tmp_path):
     assert is_regressor(again) and again.predict(pairs).tolist() == found.tolist()
 
 
-def test_the_estimator_of_a_run(learned, origin):
+def test_the_estimator_of_a_run(learned, origin, tmp_path):
     again = TextEstimator.from_pretrained(learned.run_, epochs=1)
     assert again.classes_.tolist() == ["-3", "7"] and again.get_params()["init_from"] == learned.run_
     np.testing.assert_array_equal(again.predict_proba(TEXTS[:3]), learned.predict_proba(TEXTS[:3]))
     for labels in (LABELS.astype(str), LABELS, pd.Series(LABELS.astype(float))):  # as pandas may read them
         assert again.score(TEXTS, labels) == 1
+    with pytest.warns(DataConversionWarning):
+        assert again.score(TEXTS, pd.DataFrame({"label": LABELS})) == 1  # a column
+    folder = tmp_path / "seeds"
+    shutil.copytree(learned.run_, folder / "seed-0")
+    (folder / "summary.json").write_text('{"best_run": "seed-0"}')
+    best = TextEstimator.from_pretrained(folder)
+    assert best.get_params()["init_from"] == str(folder / "seed-0")  # which `fit` takes
     with pytest.raises(InputError, match="fine-tune it first"):
         TextEstimator.from_pretrained(origin)
 

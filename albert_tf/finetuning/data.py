@@ -118,7 +118,7 @@ def split_train_dev(
     some of them knows something of the others. Each label gives the same share, as nearly as possible.
     """
     groups = [
-        record.context if isinstance(record, ChoiceRecord | QuestionRecord) else number
+        (isinstance(record, ChoiceRecord | QuestionRecord) and record.context.strip()) or number
         for number, record in enumerate(records)
     ]
     labels: dict[Hashable, Hashable] = {}  # by group

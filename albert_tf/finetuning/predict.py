@@ -103,7 +103,7 @@ def predict_files(
             raise InputError(f"`probabilities` and `top_k`: {model.task.name} has no labels for them")
         output_format = output_format._replace(labels=model.entries["labels"])
     sets: dict[Any, Records]
-    if others and not output_format.is_file:
+    if others and not (output_format.is_file or data.writes_folder):
         problem = f"{folder} and {len(others)} more: predictions for several files are one file"
         raise InputError(f"{problem}: name it by `output`, or predict for each by itself")
     if others and data.is_folder and any(map(tf.io.gfile.isdir, (folder, *others))):

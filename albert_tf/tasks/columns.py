@@ -61,9 +61,12 @@ def read_user_table(
     With `has_lists` a label may be a list of several. Raises an InputError if columns are not named or a
     separator has no use, and the InputErrors of `read_table` and `read_text_records`.
     """
-    if columns is None or (needs_labels and columns.label is None):
-        names = "`text` and `label`" if columns is None else "`label`"
-        raise InputError(f"{os.fspath(file)}: the columns of the table are not known: name them by {names}")
+    missing = ["`text`"] if columns is None else []
+    if needs_labels and (columns is None or columns.label is None):
+        missing.append("`label`")
+    if columns is None or missing:
+        problem = f"{os.fspath(file)}: the columns of the table are not known"
+        raise InputError(f"{problem}: name them by {' and '.join(missing)}")
     if columns.label_separator == "":
         raise InputError("`label_separator` is empty: name the sign between two labels")
     if columns.label_separator is not None and not has_lists:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -203,6 +204,9 @@ def create_answer_writer(
     """
     output_format.check_folder("SQuAD")
     output_format.check_no_columns("SQuAD")
+    counts = collections.Counter(record.id for record in records)
+    if repeated := [key for key, count in counts.items() if count > 1]:
+        raise InputError(f"two files have a question {shorten(repeated[0])}: predict for each by itself")
 
     def write(predictions: Sequence[Any]) -> dict[str, str]:
         by_id = {record.id: prediction for record, prediction in zip(records, predictions, strict=True)}
@@ -221,7 +225,9 @@ def create_answer_writer(
 def squad_format(has_impossible: bool) -> DataFormat:
     """The format of SQuAD 2.0 with `has_impossible`, else of SQuAD 1.1."""
     return DataFormat(
-        lambda file, needs_answers, _: read_squad(file, has_impossible, needs_answers), create_answer_writer
+        lambda file, needs_answers, _: read_squad(file, has_impossible, needs_answers),
+        create_answer_writer,
+        writes_folder=True,
     )
 
 
@@ -316,7 +322,7 @@ def create_choice_writer(
     source: Paths, records: Sequence[ChoiceRecord], output_format: OutputFormat
 ) -> PredictionWriter:
     """A function that adds two fields to JSON lines; predictions are letters where the labels are."""
-    table = concat_tables([read_json_table(file) for file in distinct_paths(source)])
+    table = concat_tables([read_json_table(file) for file in distinct_paths(source)], are_json=True)
     labels = (
         [row.cells[table.column_index("label")] for row in table.rows] if "label" in table.columns else []
     )

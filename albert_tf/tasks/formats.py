@@ -83,6 +83,7 @@ class DataFormat:
     dev: tuple[str, ...] = (DEV,)  # names of the splits to evaluate on; the first one must exist
     test: tuple[str, ...] = (TEST,)  # names of the splits to predict for
     is_split: Callable[[str], bool] = lambda folder: False  # True if a folder is one split
+    writes_folder: bool = False  # True if predictions are several files, also for one input
 
     @property
     def is_folder(self) -> bool:

@@ -121,7 +121,11 @@ def parquet_content(file: str, columns: Mapping[str, Sequence[Any]], schema: Any
         arrays.append(_infer_type(pyarrow, array) if infers else array)
         fields.append(field or pyarrow.field(name, arrays[-1].type))
     schema = pyarrow.schema(fields, None if schema is None else schema.metadata)
-    pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), written)
+    try:
+        pyarrow.parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), written)
+    except pyarrow.ArrowException as error:
+        problem = f"Parquet cannot hold this table ({error})"
+        raise InputError(f"{file}: {problem}: name a .csv or .jsonl file") from None
     return written.getvalue()
 
 
@@ -218,20 +222,33 @@ def read_table(files: Paths) -> Table:
     return concat_tables([TABLE_ENDINGS[check_table_ending(file)](file) for file in distinct_paths(files)])
 
 
-def concat_tables(tables: Sequence[Table]) -> Table:
-    """Concatenates the rows of tables; an InputError if a table lacks a column of the others."""
+def concat_tables(tables: Sequence[Table], are_json: bool = False) -> Table:
+    """Concatenates the rows of tables; an InputError if a table lacks a column of the others.
+
+    JSON lines may lack a field: files whose names say so, or all with `are_json`.
+    """
     if len(tables) == 1:
         return tables[0]
     columns, rows = tuple(dict.fromkeys(name for table in tables for name in table.columns)), []
     for table in tables:
         numbers = {name: table.column_index(name) for name in table.columns}
-        may_lack_columns = table_ending(table.file) == ".jsonl"
+        may_lack_columns = are_json or table_ending(table.file) == ".jsonl"
         if missing := [name for name in columns if name not in numbers and not may_lack_columns]:
             raise InputError(f"{table.file}: there is no column {missing[0]!r}, which other files have")
         for row in table.rows:
             cells = [row.cells[numbers[name]] if name in numbers else ABSENT for name in columns]
             rows.append(Row(row.line, cells))
-    return dataclasses.replace(tables[0], columns=columns, rows=rows)
+    return dataclasses.replace(tables[0], columns=columns, rows=rows, schema=_common_schema(tables))
+
+
+def _common_schema(tables: Sequence[Table]) -> Any:
+    """The first table's schema, without the columns that have another type in another file."""
+    schema = tables[0].schema
+    for other in (table.schema for table in tables[1:] if None not in (schema, table.schema)):
+        for name in {*schema.names} & {*other.names}:
+            if schema.field(name).type != other.field(name).type:
+                schema = schema.remove(schema.get_field_index(name))
+    return schema
 
 
 def check_table_ending(file: str) -> str:
@@ -395,6 +412,8 @@ def cell_text(cell: Any) -> str:
         return cell
     if cell is None or cell is ABSENT:
         return ""
+    if isinstance(cell, bytes):  # of writers that do not mark texts
+        return cell.decode("utf-8", "backslashreplace")
     if isinstance(cell, decimal.Decimal):
         return format(cell, "f")  # `str` may take an exponent
     is_plain = not isinstance(cell, bool | int | float | list | dict)  # a date, for example

@@ -243,3 +243,8 @@ def test_weights_are_those_of_the_rows_of_one_file(tiny_vocabulary, tmp_path):
     ):
         with pytest.raises(InputError, match="sample_weight"):
             weights(train, values)
+
+
+def test_questions_without_a_context_are_held_out_one_by_one():
+    records = [ChoiceRecord("a", str(n), "", " ", f"Which {n}?", ("a", "b"), 0) for n in range(20)]
+    assert [len(part) for part in split_train_dev(records, 0.1)] == [18, 2]

@@ -376,3 +376,16 @@ def test_a_submission(glue, saved, tmp_path, monkeypatch):
     with pytest.raises(NotADirectoryError, match="file is not a folder"):
         submit(list(glue.values()), data, tmp_path / "file/glue.zip")
     assert not output.exists()
+
+
+def test_answers_for_several_files_are_one_folder(saved, tmp_path):
+    first, second = squad(False), squad(False)
+    for question in second["data"][0]["paragraphs"]:
+        question["qas"][0]["id"] += " of the second"
+    for name, content in (("a", first), ("b", second), ("c", first)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    run = saved("squad-v1.1", seq_length=40, questions=QuestionSettings(doc_stride=16, max_query_length=8))
+    predict(run, [tmp_path / "a.json", tmp_path / "b.json"], tmp_path / "answers")
+    assert len(json.loads((tmp_path / "answers/predictions.json").read_text())) == 12
+    with pytest.raises(InputError, match="two files have a question 'q0'"):
+        predict(run, [tmp_path / "a.json", tmp_path / "c.json"], tmp_path / "twice")

@@ -104,7 +104,10 @@ def test_where_nothing_counts_the_answer_is_empty(words):
 
 
 def test_many_answers_of_a_long_context_take_no_copies_of_it():
-    """Spans at, before and behind the ends of what the context is cut into, as Python cuts them."""
+    """Spans at, before and behind the ends of what the context is cut into, as Python cuts them.
+
+    A span that begins or ends inside of é has all of it.
+    """
     context = "aé. " * 60_000  # 300 kB: with one for each of 10,000 spans 3 GB
     raw, rng = context.encode(), np.random.default_rng(0)
     starts = rng.integers(0, len(raw), 10_000)
@@ -121,6 +124,7 @@ def test_many_answers_of_a_long_context_take_no_copies_of_it():
         spans, spans.start >= 0, starts[np.newaxis], ends[np.newaxis], context, 10_000
     )
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+    starts, ends = starts - (starts % 5 == 2), ends + (ends % 5 == 2)
     expected = dict.fromkeys(raw[start:end].strip() for start, end in zip(starts, ends, strict=True))
     assert best.text.numpy().tolist() == [*expected]
     for text, start, end in zip(best.text.numpy(), best.start.numpy(), best.end.numpy(), strict=True):

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.dataset_files import read_choices, read_race
+from albert_tf.tasks.dataset_files import QUESTIONS, read_choices, read_race
+from albert_tf.tasks.formats import OutputFormat
 from albert_tf.tasks.multiple_choice import choice_lengths, question_with_option
 from tests.tiny import write_jsonl
 
@@ -152,3 +153,12 @@ def test_a_context_gives_way_to_the_question():
     assert (told.numpy().tolist(), kept.numpy().tolist()) == ([[4, 4], [37, 0]], [[2, 30], [3, 40]])
     told, kept = choice_lengths(context, question, 140)
     assert (told.numpy().tolist(), kept.numpy().tolist()) == ([[4, 4], [40, 12]], [[2, 30], [3, 128]])
+
+
+def test_several_files_of_json_lines_may_lack_a_field(tmp_path):
+    row = {"context": "c", "question": "q", "options": ["x", "y"]}
+    rows = {"a.json": {**row, "label": 0}, "b.json": row}
+    files = [write_jsonl(tmp_path / name, [row]) for name, row in rows.items()]
+    output = OutputFormat(str(tmp_path / "o.jsonl"), True)
+    write = QUESTIONS.create_writer(files, QUESTIONS.read(files, False), output)
+    assert callable(write)

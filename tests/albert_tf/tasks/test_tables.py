@@ -18,6 +18,7 @@ from albert_tf.tasks.examples import label_of, label_set
 from albert_tf.tasks.formats import OutputFormat
 from albert_tf.tasks.tables import ABSENT, Row, Table, read_table, read_tsv, table_text
 from albert_tf.tasks.task import Prediction
+from tests.tiny import write_jsonl
 
 
 def cells(table):
@@ -451,3 +452,31 @@ def test_a_label_that_begins_as_a_list_and_is_none(label):
     table = Table("a.csv", ("text", "label"), [Row(1, ["a", label])])
     (record,) = read_text_records(table, Columns("text", label="label"), True)
     assert label_set(record) == (label,)
+
+
+def test_columns_that_are_needed_are_named(tmp_path):
+    (tmp_path / "a.csv").write_text("t,l\na,b\n")
+    for needs_labels, columns, named in (
+        (True, None, "`text` and `label`"), (False, None, "`text`"), (True, Columns("t"), "`label`"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=f"name them by {named}$"):
+            read_user_table(tmp_path / "a.csv", needs_labels, columns)
+
+
+def test_parquet_of_files_whose_types_differ(tmp_path):
+    """The first file's column is empty, or of whole numbers."""
+    for number, (note, size) in enumerate((([None], [1]), (["x"], [2.5]))):
+        table = pyarrow.table({"text": ["a"], "note": note, "size": size})
+        pyarrow.parquet.write_table(table, tmp_path / f"{number}.parquet")
+    read = read_table([str(tmp_path / f"{number}.parquet") for number in range(2)])
+    (tmp_path / "both.parquet").write_bytes(table_text(read, ".parquet"))
+    found = pyarrow.parquet.read_table(tmp_path / "both.parquet").to_pydict()
+    assert found == {"text": ["a", "a"], "note": [None, "x"], "size": [1, 2.5]}
+
+
+def test_what_parquet_cannot_hold_and_bytes_in_text(tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", [{"text": "a", "meta": {}}])
+    with pytest.raises(InputError, match=r"Parquet cannot hold this table.*name a \.csv or \.jsonl"):
+        table_text(read_table(str(tmp_path / "a.jsonl")), ".parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["é".encode()]}), tmp_path / "b.parquet")
+    assert table_text(read_table(str(tmp_path / "b.parquet")), ".csv").split() == ["id", "é"]

@@ -14,7 +14,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 .PHONY: demo test test-slow bench docs bazel lint format dist clean
 
 demo: $(VENV)/.ready  ## raw text to TF Hub modules, end to end; TEXT=path for your own text
-	$(BIN)/python demo.py $(if $(TEXT),--text $(TEXT))
+	$(BIN)/python demo.py $(if $(TEXT),--text "$(TEXT)")
 
 test: $(VENV)/.ready-dev  ## the test suite, five to ten minutes on two cores; JOBS processes of up to 9 GB
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(JOBS) --dist loadfile albert_tf hub_export tests

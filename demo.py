@@ -32,7 +32,8 @@ with quiet_start():
     import hub_export.__main__
     from albert_tf import cli
     from albert_tf.errors import InputError
-    from albert_tf.text.files import check_text_files
+    from albert_tf.tasks.tables import read_data_bytes
+    from albert_tf.text.files import check_text_files, decode_text
     from albert_tf.text.sentencepiece import SentencePieceVocabulary
 
 OUTPUT = Path("demo-output")
@@ -97,9 +98,9 @@ def documents(text: Path | None) -> list[list[str]]:
             sys.exit(f"{text} is not a file: TEXT names a text file to learn from")
         try:
             check_text_files([str(text)])
+            content = decode_text(read_data_bytes(str(text)), str(text))
         except InputError as error:
             sys.exit(str(error))
-        content = text.read_text(encoding="utf-8", errors="replace")
         pages = [block.splitlines() for block in re.split(r"\n\s*\n", content)]
     else:
         from pydoc_data.topics import topics

@@ -308,8 +308,8 @@ def read_calibration_rows(run: RunDirectory, model: Any, file: Path, seq_length:
     if run.vocabulary is None or run.task["model"] == "multiple_choice":
         problem = "has no vocabulary" if run.vocabulary is None else "chooses among options"
         raise InputError(f"calibrate={str(file)!r}: {run} {problem}: leave it out")
-    check_text_files([str(file)])
     lines = [line.split("\t", 1) for line in read_lines(file) if line.strip()]
+    check_text_files([str(file)])  # which are not named as JSON lines
     count = 2 if run.task["model"] == "span_labeler" else len(lines[0])
     if any(len(line) != count for line in lines):
         form = "two texts with a tab between them" if count > 1 else "one text without a tab"

@@ -64,6 +64,7 @@ SMALL = {
     "pretrain --recipe one_machine --budget": "--batch_size 4 --budget 3s",
     "pretrain": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
     "compress": "--embedding_size 16",
+    "distill --teacher bert --config": "--config tiny.json --batch_size 4 --seq_length 32 --steps 4",
     "distill --teacher bert": "--batch_size 4 --seq_length 32 --steps 4 --warmup_steps 1",
     "distill --task classification --teacher bert-sentiment": "--epochs 2 --batch_size 8 --seq_length 32",
     "distill --teacher teacher": "--epochs 2 --batch_size 8 --seq_length 32",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from albert_tf.errors import InputError
 from albert_tf.filesystem import exists
-from albert_tf.io import atomic_file
+from albert_tf.io import atomic_file, check_output_path
 from albert_tf.report import LINES, ReportTable
 from albert_tf.runs.run_directory import (
     BEST_KEY,
@@ -87,6 +87,7 @@ def draw_curve(run: str | os.PathLike[str], output: str | os.PathLike[str]) -> N
     path = Path(output)
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a file in it, such as {path / 'curve.png'}")
+    check_output_path(path, is_folder=False)
     if path.suffix.lower() not in PICTURE_FORMATS:
         endings = ", ".join(PICTURE_FORMATS)
         raise InputError(f"{path} does not say the picture's format: let it end in {endings}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.errors import InputError, check_range
+from albert_tf.filesystem import is_local
 from albert_tf.io import check_new_local_folder
 from albert_tf.signals import quiet_start
 
@@ -90,6 +91,8 @@ def _draw_curve(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.analysis.curve import draw_curve
     run = shared.open_best_run(flags.run)
+    if flags.output is None and not is_local(run.path):
+        raise InputError(f"{run} is not on this machine: name a local file by --output")
     output = flags.output or Path(run.path) / "curve.png"
     draw_curve(run.path, output)
     print(output)
@@ -108,6 +111,7 @@ def _report_exits(flags: argparse.Namespace) -> None:
 
 
 def _compare_layers(flags: argparse.Namespace) -> None:
+    check_new_local_folder(Path(flags.output))
     with quiet_start():
         from albert_tf.analysis.hidden_states import layer_changes, write_layers
     runs = {name: shared.open_best_run(name) for name in (flags.run, flags.against) if name is not None}
@@ -120,6 +124,7 @@ def _compare_layers(flags: argparse.Namespace) -> None:
 
 
 def _draw_attention(flags: argparse.Namespace) -> None:
+    check_new_local_folder(Path(flags.output))
     with quiet_start():
         from albert_tf.analysis.hidden_states import attention_maps, write_attention
         from albert_tf.constants import INPUT_MASK, WORD_IDS

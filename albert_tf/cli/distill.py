@@ -111,7 +111,7 @@ def _pretrain(flags: argparse.Namespace) -> None:
         **shared.provided_run_settings(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},
         **{name: getattr(flags, name) for name in ("teacher", "train", "eval")},
-        vocabulary=flags.vocabulary or teacher.vocabulary or "",
+        vocabulary=teacher.resolve_vocabulary(flags.vocabulary),
         config=size.config,
         recipe=size.recipe,
         targets=targets,

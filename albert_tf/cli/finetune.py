@@ -20,7 +20,7 @@ from albert_tf.training.compute_settings import LoopSettings
 TASK_DEFAULTS = {
     name: "default: the paper's, for its tasks"
     if value is None
-    else f"default: {value}; for tasks of the paper, its value"
+    else f"default: {value}; tasks of the paper and multiple_choice have their own"
     for name, value in vars(FINETUNING_RECIPES["classification"]).items()
     if any(getattr(recipe, name) != value for recipe in FINETUNING_RECIPES.values())
 }

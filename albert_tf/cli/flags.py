@@ -140,7 +140,10 @@ def check_inputs(flags: argparse.Namespace) -> None:
         for path in _paths(flags, name):
             if path != "-" and not _GLOB.search(path):
                 check_exists(path, problem)
-    is_begun = any(Path(path, "checkpoints").exists() for path in _paths(flags, "output"))
+    outputs = [Path(path) for path in _paths(flags, "output")]
+    is_begun = any(
+        (path / "checkpoints").exists() or any(path.glob("seed-*/checkpoints")) for path in outputs
+    )
     for path in () if is_begun else (path for name in _WEIGHT_FLAGS for path in _paths(flags, name)):
         if ":" not in path and published_format(path) is None:  # a begun run has its weights
             check_exists(path, _NO_RUN)
@@ -272,9 +275,11 @@ def add_report_flag(parser: Flags) -> None:
 
 
 def check_report(flags: argparse.Namespace) -> None:
-    """Raises an error if the folder of the report exists already, before any work is done."""
+    """Raises an error if the report cannot be written to its folder, before any work is done."""
     if flags.report is not None:
         check_new_local_folder(Path(flags.report))
+        if Path(flags.report) == Path(vars(flags).get("output", "")):
+            raise InputError(f"--report {flags.report}: the run will be there: name another folder")
 
 
 def output_report(report: Report, folder: str | None, title: str) -> None:

@@ -166,7 +166,7 @@ def download_repository(name: str, revision: str | None = None) -> Path:
             f"{HUGGING_FACE_CONFIG}, {WEIGHTS_FILE}, {HUGGING_FACE_VOCABULARY} and {TOKENIZER_CONFIG} "
             "elsewhere into a folder, and name that"
         )
-        raise _download_error(address, outage or error, remedy) from error
+        raise _download_error(f"{name} is no folder here, and {address}", outage or error, remedy) from error
     # A large file's name is its SHA-256, a small file's is Git's shorter hash.
     for blob in set(blobs.glob("*")) - before:
         if re.fullmatch("[0-9a-f]{64}", blob.name) and _file_digest(blob, "sha256").hex() != blob.name:

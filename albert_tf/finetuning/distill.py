@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -21,7 +21,7 @@ from albert_tf.finetuning.finetuned_model import run_task
 from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.io import PathLike
-from albert_tf.models.loss_sums import LossFn, LossSum
+from albert_tf.models.loss_sums import TEACHER, Loss, LossFn, LossSum, sum_losses
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.pretraining.pretraining_settings import Pretraining
 from albert_tf.runs.load_save import check_finite, load
@@ -80,14 +80,6 @@ def cosine_distance(student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:
 Teacher = Callable[[Tensors], dict[str, tf.Tensor]]
 
 
-class TeacherLoss(NamedTuple):
-    """A loss that compares one output of the student with the same output of the teacher."""
-
-    output: str  # name of the output
-    losses: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]  # from the outputs of student and teacher to [...]
-    weights: Callable[[Tensors], tf.Tensor]  # from a batch to float32 [...]
-
-
 # The loss against soft labels by task class, from the student's logits, the teacher's, and the temperature.
 SOFT_LABEL_LOSSES: dict[type[FinetuningTask], Callable[..., tf.Tensor]] = {
     Classification: softmax_divergence,
@@ -103,57 +95,52 @@ def pretraining_distillation_loss(loss_fn: LossFn, teacher: Teacher, targets: So
     Note: `soft` is the mean over the masked tokens, since only their logits are computed; the authors' code
       does so only with `restrict_ce_to_mask`, which is off by default.
     """
-    teacher_losses = {}
-    if targets.soft_weight:
-        soft = functools.partial(softmax_divergence, temperature=targets.temperature)
-        teacher_losses["soft"] = TeacherLoss("mlm_logits", soft, lambda batch: batch[MLM_WEIGHTS])
-    if targets.cosine_weight:
-        teacher_losses["cosine"] = TeacherLoss(
-            "sequence_output", cosine_distance, lambda batch: tf.cast(batch[INPUT_MASK], tf.float32)
-        )
     loss_weights = {"mlm": targets.mlm_weight, "soft": targets.soft_weight, "cosine": targets.cosine_weight}
-    return _add_teacher_losses(loss_fn, teacher, teacher_losses, loss_weights)
+    soft = functools.partial(softmax_divergence, temperature=targets.temperature)
+    losses = {
+        **loss_fn.losses,
+        "soft": _teacher_loss("mlm_logits", soft, lambda batch: batch[MLM_WEIGHTS]),
+        "cosine": _teacher_loss(
+            "sequence_output", cosine_distance, lambda batch: tf.cast(batch[INPUT_MASK], tf.float32)
+        ),
+    }
+    return _drop_unused_losses(LossFn(losses, loss_weights, teacher))
 
 
 def task_distillation_loss(task: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
     """The losses of fine-tuning with a teacher: the task's and `soft`, for a task of SOFT_LABEL_LOSSES."""
-    loss_fn, (label_loss,) = task.loss_fn(), task.losses.values()
+    (label_loss,) = task.losses.values()
     soft = functools.partial(SOFT_LABEL_LOSSES[type(task)], temperature=targets.temperature)
-    loss_weights = {"soft": targets.soft_weight, **dict.fromkeys(loss_fn.names, targets.label_weight)}
+    loss_weights = {"soft": targets.soft_weight, **dict.fromkeys(task.losses, targets.label_weight)}
 
     def weights(batch: Tensors) -> tf.Tensor:
         return label_loss.weights({**batch, WEIGHTS: batch[SOFT_WEIGHTS]} if SOFT_WEIGHTS in batch else batch)
 
-    return _add_teacher_losses(loss_fn, teacher, {"soft": TeacherLoss("logits", soft, weights)}, loss_weights)
+    losses = {**task.losses, "soft": _teacher_loss("logits", soft, weights)}
+    return _drop_unused_losses(LossFn(losses, loss_weights, teacher))
 
 
-def _add_teacher_losses(
-    loss_fn: LossFn,
-    teacher: Teacher,
-    teacher_losses: Mapping[str, TeacherLoss],
-    loss_weights: Mapping[str, float],
-) -> LossFn:
-    """Adds losses to `loss_fn` and drops its losses of weight 0.
+def _teacher_loss(
+    output: str, compare: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], weights: Callable[[Tensors], tf.Tensor]
+) -> Loss:
+    """A loss that compares one output of the student with the same output of the teacher.
 
-    The teacher is called once for each batch.
+    Args:
+      output: name of the output.
+      compare: function from the outputs of student and teacher to losses [...].
+      weights: function from a batch to the weights of the losses, float32 [...].
     """
-    names = [name for name in loss_fn.names if loss_weights.get(name, 1)]
 
-    def terms(outputs: Tensors, batch: Tensors) -> dict[str, LossSum]:
-        teacher_outputs, own_sums = teacher(batch), loss_fn.terms(outputs, batch)
-        sums = {name: own_sums[name] for name in names}
-        for name, loss in teacher_losses.items():
-            weights = loss.weights(batch)
-            total = tf.reduce_sum(weights * loss.losses(outputs[loss.output], teacher_outputs[loss.output]))
-            sums[name] = LossSum(total, tf.constant(np.nan), tf.reduce_sum(weights))
-        return sums
+    def loss_sum(outputs: Mapping[str, Any], batch: Tensors, weights: tf.Tensor) -> LossSum:
+        return sum_losses(compare(outputs[output], outputs[TEACHER][output]), None, weights)
 
-    def weight_sums(batch: Tensors) -> dict[str, tf.Tensor]:
-        own_sums = loss_fn.weight_sums(batch)
-        teacher_sums = {name: tf.reduce_sum(x.weights(batch)) for name, x in teacher_losses.items()}
-        return {name: own_sums[name] for name in names} | teacher_sums
+    return Loss(loss_sum, weights)
 
-    return LossFn((*names, *teacher_losses), terms, weight_sums, loss_weights)
+
+def _drop_unused_losses(loss_fn: LossFn) -> LossFn:
+    """Drops the losses of weight 0."""
+    weights = loss_fn.loss_weights
+    return loss_fn._replace(losses={name: x for name, x in loss_fn.losses.items() if weights.get(name, 1)})
 
 
 def load_teacher(
@@ -316,7 +303,8 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
         settings = dataclasses.replace(settings, init_from=settings.teacher)
     vocabulary, tokenizer, config = settings.vocabulary, settings.tokenizer, settings.config
     if settings.init_from is not None:
-        origin = resolve_run(settings.init_from)
+        run = settings.output_run()  # one that has begun does not need `init_from`, which may no longer exist
+        origin = run if run.has_recipe and run.steps() else resolve_run(settings.init_from)
         vocabulary, tokenizer = vocabulary or origin.vocabulary, {**origin.tokenizer, **tokenizer}
         config = config or origin.config
     assert config is not None
@@ -358,7 +346,11 @@ def _student_settings(
     check_range("max_position_embeddings", config.max_position_embeddings, at_most=positions, remedy=remedy)
     digest = provenance_record({}, teacher.path)["init_from_sha256"]
     assert settings.targets is not None
-    entries = {"teacher": teacher.path, "teacher_sha256": digest, **flatten_record(settings.targets)}
+    entries = {
+        "teacher": os.fspath(settings.teacher),
+        "teacher_sha256": digest,
+        **flatten_record(settings.targets),
+    }
     init_from = settings.init_from
     if init_from is None:
         differences = config_differences(teacher.config, config)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS
-from albert_tf.errors import join_words, shorten
+from albert_tf.errors import check_range, join_words, shorten
 from albert_tf.finetuning.data import PreparedRun, Splits, read_dev_sets
 from albert_tf.finetuning.finetuned_model import (
     FinetunedModel,
@@ -209,6 +209,7 @@ def exit_report(
       FileNotFoundError: the run, its vocabulary, its checkpoint or the data is missing.
       InputError: the run has no exits, or the data is not of its task.
     """
+    check_range("batch_size", batch_size, at_least=1)
     trained = load_finetuned(run, step, xla=False)
     check_patience(1, trained.entries.get("early_exit", False))
     depth = trained.model.config.num_hidden_layers

@@ -34,6 +34,7 @@ from albert_tf.text.text_tokenizer import TextTokenizer
 from albert_tf.text.tokenizer import TokenizerConfig
 from albert_tf.text.tokenizer_config import (
     FAMILY_KINDS,
+    KIND_DEFAULTS,
     SENTENCEPIECE,
     TOKENIZER_FILE,
     TOKENIZER_KIND,
@@ -194,13 +195,17 @@ class RunContents(NamedTuple):
         """The contents of the files by name, recipe.json last. Raises InputError for an impossible task."""
         check_task(self.task)
         kind, files, made_with = FAMILY_KINDS[self.config.family], {}, {}
+        settings = self.tokenizer or {}
         if self.vocabulary is not None:
             kind = read_tokenizer_kind(self.vocabulary)
             files = read_vocabulary(self.vocabulary, kind)
             made_with = {VOCABULARY_KEY: fingerprint_of(files)}
+        else:  # some may be of another kind
+            others = {name for names in KIND_DEFAULTS.values() for name in names} - KIND_DEFAULTS[kind].keys()
+            settings = {name: value for name, value in settings.items() if name not in others}
         objects = {
             TASK_FILE: self.task,
-            TOKENIZER_FILE: {TOKENIZER_KIND: kind, **resolve_settings(self.vocabulary, self.tokenizer, kind)},
+            TOKENIZER_FILE: {TOKENIZER_KIND: kind, **resolve_settings(self.vocabulary, settings, kind)},
             **({} if self.recipe is None else {RECIPE_FILE: {**self.recipe, **made_with}}),
         }
         texts = {name: json_text(values).encode() for name, values in objects.items()}

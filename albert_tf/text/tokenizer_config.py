@@ -171,6 +171,8 @@ def _main_file(vocabulary: PathLike) -> Path:
 def _read_stored_settings(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] | None:
     """Path and content of the settings file: the vocabulary's own, or the one of its run or module."""
     main = _main_file(vocabulary)
+    if main.is_dir():  # the error of `read_vocabulary` explains it
+        return None
     for path in (tokenizer_settings_path(main), main.with_name(TOKENIZER_FILE)):
         if path.is_file():
             values = read_local_json(path)

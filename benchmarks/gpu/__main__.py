@@ -37,7 +37,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--output", type=Path, required=True, help="file of JSON lines; further lines are added to it"
+        "--output",
+        type=Path,
+        default=Path("gpu.jsonl"),
+        help="file of JSON lines; further lines are added to it (%(default)s)",
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help=f"({' '.join(PARTS)})")
     parser.add_argument("--seconds", type=float, default=540, help="after which no further case begins (540)")

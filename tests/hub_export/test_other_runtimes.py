@@ -166,6 +166,8 @@ def test_bad_input_leaves_nothing(run_of, tmp_path, monkeypatch, capsys):
     for flags, named in (
         (["--to", "openvino", "--dtype", "bfloat16", "--xla"], "--dtype, --xla"),
         (["--calibrate", "x"], "--calibrate x"),
+        (["--to", "onnx", "--calibrate", "nowhere.txt"], "nowhere.txt: no such file"),
+        (["--encoder_only", "--version", "7"], "--version: of no use"),
     ):
         assert named in mistake(capsys, "--run", run, "--output", out, *flags, run=main)
     assert not out.exists() and not list(tmp_path.glob(".out*"))

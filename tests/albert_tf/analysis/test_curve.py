@@ -6,6 +6,7 @@ import re
 import pytest
 
 from albert_tf.analysis.curve import curve_tables, draw_curve, metric_series
+from albert_tf.errors import InputError
 from tests.albert_tf.pretraining.runs import empty_checkpoints
 from tests.tiny import write_jsonl
 
@@ -48,6 +49,8 @@ def test_what_is_refused(run, tmp_path_factory):
     for name, error in (("curve.xyz", ValueError), ("curve", ValueError), ("pictures", IsADirectoryError)):
         with pytest.raises(error, match=name):
             draw_curve(run, run / name)
+    with pytest.raises(InputError, match=r"gs://bucket/curve\.png is not on this machine"):
+        draw_curve(run, "gs://bucket/curve.png")
     empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(FileNotFoundError, match=r"metrics\.jsonl"):
         draw_curve(empty, run / "curve.png")

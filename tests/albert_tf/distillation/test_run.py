@@ -256,7 +256,11 @@ def test_the_vocabulary_is_the_teachers_and_the_recipe_distilberts(words, begun)
 def test_mistakes_end_in_one_line(words, teacher, task_teacher, own_table, tmp_path, capsys):
     of_task = ["distill", "--teacher", task_teacher, "--task", "classification", "--output", tmp_path / "run"]
     data = ["--train", own_table, "--text", "text", "--label", "kind"]
+    albert_tf.save(albert_tf.AlbertEncoder(BERT), tmp_path / "bare")
+    bare = ["distill", "--teacher", tmp_path / "bare", *words[3:]]
     for line, named in (
+        (bare, f"{tmp_path / 'bare'} has no vocabulary: name it by --vocabulary"),
+        ([*bare, "--vocabulary", "."], ". is a folder: name the vocabulary in it"),
         ([*words, "--epochs", "2"], "--epochs: of no use"),
         ([*words, "--label_weight", "2"], "--label_weight: of no use"),
         ([*words, "--unlabelled", own_table], "--unlabelled: of no use"),

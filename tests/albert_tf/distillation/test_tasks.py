@@ -16,6 +16,7 @@ from albert_tf.finetuning.evaluation import evaluate_finetuned
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import TASK_SPECS, task_entries
+from albert_tf.runs.build_model import build_model
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import TABLE, Columns
 from albert_tf.training.compute_settings import ComputeConfig
@@ -198,3 +199,17 @@ def test_what_holds_no_text_is_refused(task_taught, tmp_path):
         assert not made.output.exists()
     with pytest.raises(FileNotFoundError, match=r"missing\.txt"):
         distill_task(task_taught(unlabelled=tmp_path / "missing.txt"))
+
+
+def test_a_student_that_has_begun_needs_its_beginning_no_more(
+    task_taught, task_teacher, own_table, tiny_vocabulary, tmp_path, monkeypatch
+):
+    taught, columns = [], Columns("text", None, "kind")
+    monkeypatch.setattr("albert_tf.finetuning.distill.finetune", lambda settings, *_: taught.append(settings))
+    entries = task_entries("classification", TABLE.read(own_table, True, columns), 32, columns)
+    model = build_model(BERT, entries)
+    albert_tf.save(model, tmp_path / "run", tiny_vocabulary, task=entries, recipe={"made_by": "a test"})
+    distill_task(task_taught(tmp_path / "run", init_from=tmp_path / "gone", config=None))
+    (settings,) = taught
+    assert settings.vocabulary == tmp_path / "run/spiece.model"
+    assert settings.entries["teacher"] == str(task_teacher)

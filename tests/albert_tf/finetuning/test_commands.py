@@ -1,5 +1,6 @@
 """`finetune`, `evaluate` and `predict` as users type them, and one line for every mistake."""
 
+import argparse
 import csv
 import io
 import json
@@ -12,6 +13,7 @@ from sklearn.metrics import accuracy_score
 
 import albert_tf
 from albert_tf import cli
+from albert_tf.cli.flags import check_inputs
 from tests.albert_tf.commands import mistake, words_of
 from tests.albert_tf.finetuning.runs import CONFIG, ROWS
 from tests.tiny import TINY
@@ -107,6 +109,7 @@ def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
         ({"train": files / "bare.csv"}, "bare.csv:2"),
         ({"task": "regression"}, "own.csv:2: label 'speech'"),
         ({"report": files}, f"{files} exists already"),
+        ({"report": tmp_path / "run", "output": tmp_path / "run"}, "the run will be there"),
     ):
         assert message in mistake(capsys, *words(**changes)), changes
     assert not list(tmp_path.iterdir())
@@ -181,3 +184,11 @@ def test_a_pre_trained_run_is_to_be_fine_tuned_first(own_table, files, capsys, t
     assert "--json, --report: of no use to" in line
     words = ["predict", "--run", tmp_path / "run", "--input", own_table, "--output", tmp_path / "out.jsonl"]
     assert f"{tmp_path}/run is pre-trained only" in mistake(capsys, *words)
+
+
+def test_seeds_that_have_begun_need_their_beginning_no_more(tmp_path):
+    flags = argparse.Namespace(output=str(tmp_path), init_from=str(tmp_path / "gone"))
+    with pytest.raises(FileNotFoundError, match="gone: no such folder"):
+        check_inputs(flags)
+    (tmp_path / "seed-0/checkpoints").mkdir(parents=True)
+    check_inputs(flags)

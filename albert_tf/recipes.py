@@ -352,9 +352,9 @@ _COLUMNS = (
 # tokens, so that a million updates are the paper's 40 epochs.
 _BERT_STAGES = (Stage(until=0.9, seq_length=128), Stage())
 _BERT = (1e-4, 256, 1_000_000, 10_000, 0.999, 1.0, SEGMENT_PAIR, "nsp", 0.1, _BERT_STAGES)
-# Sanh et al. 2019, §3: batches of 4,000, no sentence objective. Rate, warm-up and clipping come from the
-# authors' code; the number of steps is not published.
-_DISTILBERT = (5e-4, 4000, 500_000, 25_000, 0.999, 5.0, SEGMENT_PAIR, "none", 0.0, ())
+# Sanh et al. 2019, §3: batches of 4,000, no sentence objective. Rate, warm-up, clipping, betas and no weight
+# decay come from the authors' code; the number of steps is not published.
+_DISTILBERT = (5e-4, 4000, 500_000, 25_000, 0.98, 5.0, SEGMENT_PAIR, "none", 0.0, ())
 _ROBERTA = (0.98, None, FULL_SENTENCES, "none", 0.0, ())  # Liu et al. 2019, Table 9 and §4.2
 
 # Recipes with AdamW and masks of single tokens.
@@ -374,7 +374,11 @@ PRETRAINING_RECIPES: dict[str, PretrainingRecipe] = {
     **{f"albert_{size}_v2": _PAPER.replace(steps=3_000_000) for size in ("large", "xlarge", "xxlarge")},
     **{
         name: _PAPER.replace(
-            optimizer="adamw", max_ngram=1, whole_word=False, **dict(zip(_COLUMNS, row, strict=True))
+            optimizer="adamw",
+            max_ngram=1,
+            whole_word=False,
+            weight_decay=0.0 if row is _DISTILBERT else 0.01,
+            **dict(zip(_COLUMNS, row, strict=True)),
         )
         for name, row in _ADAMW_RECIPES.items()
     },

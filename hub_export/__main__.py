@@ -60,7 +60,7 @@ def run_export(flags: argparse.Namespace) -> None:
     unused = [f"--{name}" for name, default in module_defaults.items() if settings[name] != default]
     if runtime is not None and unused:
         raise InputError(f"{', '.join(unused)}: of no use with --to {runtime}, leave it out")
-    if flags.encoder_only and flags.version != 1:
+    if flags.encoder_only and flags.version > 1:
         raise InputError("--version: of no use with --encoder_only, which writes no serving model")
     check_output_path(Path(flags.output), is_folder=True)  # before anybody waits for TensorFlow
     check_exists(flags.run, "no such folder: name a run")

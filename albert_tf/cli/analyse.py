@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from albert_tf.cli import flags as shared
 from albert_tf.config import PRESETS
 from albert_tf.errors import InputError, check_range
-from albert_tf.filesystem import is_local
 from albert_tf.io import check_new_local_folder
 from albert_tf.signals import quiet_start
 
@@ -90,6 +89,7 @@ def _print_parameters(flags: argparse.Namespace) -> None:
 def _draw_curve(flags: argparse.Namespace) -> None:
     with quiet_start():
         from albert_tf.analysis.curve import draw_curve
+        from albert_tf.filesystem import is_local
     run = shared.open_best_run(flags.run)
     if flags.output is None and not is_local(run.path):
         raise InputError(f"{run} is not on this machine: name a local file by --output")

@@ -106,12 +106,13 @@ def _pretrain(flags: argparse.Namespace) -> None:
     )
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
     (size,) = pretrain.candidate_sizes(flags, config, is_begun=output.has_recipe)
-    tokenizer = {**teacher.tokenizer, **shared.provided_tokenizer_settings(flags)}
+    vocabulary = teacher.resolve_vocabulary(flags.vocabulary)
+    tokenizer = {**teacher.tokenizer_of(vocabulary), **shared.provided_tokenizer_settings(flags)}
     settings = Distillation(
         **shared.provided_run_settings(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},
         **{name: getattr(flags, name) for name in ("teacher", "train", "eval")},
-        vocabulary=teacher.resolve_vocabulary(flags.vocabulary),
+        vocabulary=vocabulary,
         config=size.config,
         recipe=size.recipe,
         targets=targets,

@@ -20,10 +20,11 @@ from albert_tf.training.compute_settings import LoopSettings
 TASK_DEFAULTS = {
     name: "default: the paper's, for its tasks"
     if value is None
-    else f"default: {value}; tasks of the paper and multiple_choice have their own"
+    else f"default: {value}; for tasks of the paper, its value"
     for name, value in vars(FINETUNING_RECIPES["classification"]).items()
     if any(getattr(recipe, name) != value for recipe in FINETUNING_RECIPES.values())
 }
+TASK_DEFAULTS["seq_length"] += f"; multiple_choice: {FINETUNING_RECIPES['multiple_choice'].seq_length}"
 
 SUMMARY = "train a model of labelled data, or resume"
 

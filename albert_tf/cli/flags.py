@@ -278,7 +278,8 @@ def check_report(flags: argparse.Namespace) -> None:
     """Raises an error if the report cannot be written to its folder, before any work is done."""
     if flags.report is not None:
         check_new_local_folder(Path(flags.report))
-        if Path(flags.report) == Path(vars(flags).get("output", "")):
+        output = getattr(flags, "output", None)
+        if output is not None and Path(flags.report).absolute() == Path(output).absolute():
             raise InputError(f"--report {flags.report}: the run will be there: name another folder")
 
 

@@ -188,7 +188,7 @@ def _write_format(
         run.check_vocabulary(file, fingerprint_of(files))
         check_vocabulary(file, model.config.vocab_size, exactly=True)
         special = open_tokenizer(file).vocabulary.special_ids
-    tokenizer = run.tokenizer if file is None else resolve_settings(file, run.tokenizer)
+    tokenizer = run.tokenizer if file is None else resolve_settings(file, run.tokenizer_of(file))
     with new_local_folder(output) as folder:
         if target == "google":
             google.write_google(model, folder, step or 0)

@@ -19,6 +19,7 @@ from albert_tf.conversion.huggingface_config import (
     MULTI_LABEL_PROBLEM,
     PROBLEM_TYPES,
     REGRESSION_PROBLEM,
+    check_roberta_head,
     class_suffix,
     hugging_face_config,
     hugging_face_group,
@@ -170,6 +171,8 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
     if not partial:
         try:
             task = _refine_task(infer_task(tensors, "hugging_face", family), values)
+            if family == "roberta" and task["model"] == "pretrainer":
+                check_roberta_head(shape)
         except InputError as error:
             raise InputError(f"{config}: {error}") from error
     with_pooler = variable_map("hugging_face", shape.with_pooler(), task)

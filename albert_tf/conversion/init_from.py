@@ -21,7 +21,6 @@ from albert_tf.filesystem import is_local
 from albert_tf.io import PathLike
 from albert_tf.runs.build_model import check_vocabulary
 from albert_tf.runs.run_directory import HUB, RunDirectory
-from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS, resolve_settings, stores_settings
 
 
 class InitFrom(NamedTuple):
@@ -58,11 +57,7 @@ def open_init_from(
             run = resolve_run(origin)
         file = run.resolve_vocabulary(vocabulary, tokenizer, origin)
         check_vocabulary(file, run.config.vocab_size)
-        settings = run.tokenizer
-        if run.vocabulary is None:  # it may have settings for another kind of vocabulary
-            own = {name: settings[name] for name in TOKENIZER_DEFAULTS}
-            settings = resolve_settings(file, tokenizer if stores_settings(file) else own)
-        yield InitFrom(run.config, file, settings, run)
+        yield InitFrom(run.config, file, run.tokenizer_of(file, tokenizer), run)
 
 
 def resolve_run(origin: PathLike) -> RunDirectory:

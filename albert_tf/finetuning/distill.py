@@ -305,7 +305,8 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
     if settings.init_from is not None:
         run = settings.output_run()  # one that has begun does not need `init_from`, which may no longer exist
         origin = run if run.has_recipe and run.steps() else resolve_run(settings.init_from)
-        vocabulary, tokenizer = vocabulary or origin.vocabulary, {**origin.tokenizer, **tokenizer}
+        if origin.vocabulary is not None:
+            vocabulary, tokenizer = vocabulary or origin.vocabulary, {**origin.tokenizer, **tokenizer}
         config = config or origin.config
     assert config is not None
     teacher = resolve_run(settings.teacher)
@@ -321,7 +322,10 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
     settings = _student_settings(settings, teacher, config, seq_length, report)
     texts = {} if settings.unlabelled is None else {"unlabelled": path_list(settings.unlabelled)}
     settings = dataclasses.replace(
-        settings, vocabulary=vocabulary, tokenizer=teacher.tokenizer, entries={**settings.entries, **texts}
+        settings,
+        vocabulary=vocabulary,
+        tokenizer=teacher.tokenizer_of(vocabulary),
+        entries={**settings.entries, **texts},
     )
 
     def task_loss_fn(task: FinetuningTask) -> LossFn:

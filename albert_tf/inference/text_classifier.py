@@ -200,7 +200,8 @@ class TextClassifier(keras.Model):
         Args:
           run: path of the run; a published name, such as "albert_base_v2" or "albert/albert-base-v2"; or
             "hub:" and the folder of a TF 2 encoder.
-          num_labels: number of labels, K. None: as many as `labels`, or those of the run. 1 is regression.
+          num_labels: number of labels, K. None: as many as `labels`, or those of the run. 1 is
+            regression, unless `multi_label` is set.
           labels: names of the labels, in the order of the logits.
           step: training step of the checkpoint. None: as `albert_tf.load` chooses it.
           vocabulary: path of the SentencePiece model, for a run that has none.
@@ -454,9 +455,9 @@ class TextClassifier(keras.Model):
         Raises:
           InputError: a value is not a text, or the model has no early exits.
         """
-        if patience is not None and self.long_texts.long == WINDOWS:
-            raise InputError(f"patience={patience}: of no use to long={WINDOWS!r}, leave one of them out")
         if patience is not None:
+            if self.long_texts.long == WINDOWS:
+                raise InputError(f"patience={patience}: of no use to long={WINDOWS!r}, leave one of them out")
             check_patience(patience, self.classifier.early_exit, self.jit_compile or self.xla)
         if patience != self._patience:
             self._patience, self.predict_function = patience, None  # traced again by Keras
@@ -544,7 +545,11 @@ class TextClassifier(keras.Model):
             return self._token_ids(inputs)
         is_cut = self.long_texts.long == WINDOWS  # then the network never sees the whole length
         longest = sys.maxsize if is_cut else self.classifier.config.max_position_embeddings
-        return dict(zip(ENCODER_INPUTS, encoder_inputs(inputs, longest), strict=True))
+        ids = [tf.cast(x, tf.int32) for x in encoder_inputs(inputs, longest)]
+        if is_cut:  # windows are of consecutive tokens
+            order = tf.argsort(ids[1], axis=1, direction="DESCENDING", stable=True)
+            ids = [tf.gather(x, order, batch_dims=1) for x in ids]
+        return dict(zip(ENCODER_INPUTS, ids, strict=True))
 
     def _token_ids(self, texts: Any) -> dict[str, tf.Tensor]:
         """Tokenises tensors of texts to the encoder's inputs, int32 [B, S] each."""

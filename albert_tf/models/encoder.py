@@ -43,6 +43,7 @@ class NetworkModel(keras.Model):
     # Names of the inputs, in the order of a list of inputs.
     inputs_in_order: tuple[str, ...] = ENCODER_INPUTS
     early_exit = False  # True if there is a head after each layer
+    _asks_for_shapes = False  # True while Keras does, with inputs of float placeholders
 
     def __init__(self, config: AlbertConfig, remat: bool = False, fused: bool = False, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
@@ -56,12 +57,22 @@ class NetworkModel(keras.Model):
 
         Keras stores a list of one tensor as this tensor, which is the first input.
         """
+        if self._asks_for_shapes:
+            inputs = tf.nest.map_structure(lambda x: tf.cast(x, tf.int32), inputs)
         if isinstance(inputs, Mapping):
             return inputs
         inputs, names = inputs if isinstance(inputs, list | tuple) else [inputs], self.inputs_in_order
         if len(inputs) > len(names):
             raise InputError(f"inputs are a list of {len(inputs)}: there are {', '.join(names)}")
         return dict(zip(names, inputs, strict=False))
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Keras' shapes of the outputs for shapes of the inputs."""
+        self._asks_for_shapes = True
+        try:
+            return super().compute_output_shape(input_shape)
+        finally:
+            self._asks_for_shapes = False
 
     def compute_loss(
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
@@ -352,16 +363,15 @@ def encoder_inputs(inputs: ModelInputs, max_length: int) -> list[tf.Tensor]:
     return tf.unstack(tf.stack([tf.cast(x, word_ids.dtype) for x in tensors.values()]), num=3)
 
 
-def index_tensor(values: Any) -> tf.Tensor:
+def index_tensor(values: Any, rank: int = 2) -> tf.Tensor:
     """Ids or positions, [B, …], as a tensor by which TensorFlow can gather: int32 or int64.
 
-    Where Keras calls a model to build it or to ask for shapes, with float placeholders, it is int32.
+    Where Keras calls a model to build it, with float placeholders, it is int32.
     """
     tensor = tf.convert_to_tensor(values)
     if tensor.shape.rank is None:  # of tf.py_function, for example
-        tensor = tf.ensure_shape(tensor, [None, None])
-    graph = "" if tf.executing_eagerly() else tf.compat.v1.get_default_graph().name
-    if graph == "build_graph" or graph.endswith("_scratch_graph"):
+        tensor = tf.ensure_shape(tensor, [None] * rank)
+    if not tf.executing_eagerly() and tf.compat.v1.get_default_graph().name == "build_graph":
         return tf.cast(tensor, tf.int32)
     is_other = tensor.dtype.is_integer and tensor.dtype not in (tf.int32, tf.int64)
     return tf.cast(tensor, tf.int64) if is_other else tensor

@@ -10,7 +10,7 @@ import tf_keras as keras
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
 from albert_tf.errors import InputError, check_type
-from albert_tf.models.encoder import ModelInputs, Outputs, encoder_inputs
+from albert_tf.models.encoder import ModelInputs, Outputs, encoder_inputs, index_tensor
 from albert_tf.models.heads import IMPOSSIBLE, OutputLayer
 from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, Seed, dropout, kernel_initializer, sizes
 from albert_tf.models.task_models import TaskModel, check_positive
@@ -168,7 +168,7 @@ class AlbertSpanLabeler(TaskModel):
         self.start_n_top = check_positive("start_n_top", start_n_top)
         self.end_n_top = check_positive("end_n_top", end_n_top)
         if answerability:
-            self.span = AnswerabilityHead(config, start_n_top, end_n_top, name="span")
+            self.span = AnswerabilityHead(config, self.start_n_top, self.end_n_top, name="span")
         else:
             self.span = OutputLayer("cls/squad", 2, config)
 
@@ -185,7 +185,7 @@ class AlbertSpanLabeler(TaskModel):
         allowed = context_tokens(*encoder_inputs(inputs, self.config.max_position_embeddings))
         allowed = tf.concat([tf.ones_like(allowed[:, :1]), allowed[:, 1:]], axis=1)  # [CLS] is first
         starts = inputs.get(START_POSITIONS)
-        starts = None if starts is None else tf.convert_to_tensor(starts)  # [B]
+        starts = None if starts is None else index_tensor(starts, rank=1)
         return self.span(outputs["sequence_output"], allowed, starts, seed=seed)
 
 

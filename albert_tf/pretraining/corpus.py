@@ -109,13 +109,14 @@ class Corpus:
           recorded_recipe: recipe.json of an existing run, whose held-out part is used again. None: the run is
             new.
         """
-        if recorded_recipe is not None:
-            return self._with_recorded_split(recorded_recipe)
         if self.evaluation:
             try:
                 self._check_evaluation(self.evaluation, examples)
             except NoExamplesError as error:
                 raise InputError(f"{error}: name more text by `eval`") from error
+        if recorded_recipe is not None:
+            return self._with_recorded_split(recorded_recipe)
+        if self.evaluation:
             return self
         reason: NoExamplesError | None = None
         for split, description in held_out_candidates(self.train, **self.tokenizer):

@@ -95,6 +95,8 @@ def evaluate_run(
     counter = ExampleCounter(model.config.vocab_size)
     evaluate = make_evaluator(model, pretraining_loss_fn(model.sentence_objective), xla)
     terms = evaluate(counter.count_batches(dataset))
+    if not terms["mlm"].weight:
+        raise InputError("no token of the text's examples is masked: give more text")
     return {
         "step": step,
         "examples": counter.num_examples,

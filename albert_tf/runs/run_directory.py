@@ -36,6 +36,7 @@ from albert_tf.text.tokenizer_config import (
     FAMILY_KINDS,
     KIND_DEFAULTS,
     SENTENCEPIECE,
+    TOKENIZER_DEFAULTS,
     TOKENIZER_FILE,
     TOKENIZER_KIND,
     VOCABULARY_FILES,
@@ -267,9 +268,13 @@ class RunDirectory:
 
     @functools.cached_property
     def tokenizer(self) -> dict[str, bool]:
-        """`lowercase` and `strip_accents`."""
+        """The settings of the tokenizer, such as `lowercase`."""
         _ = self.task  # its error explains a folder that is no run; Hugging Face has a file of this name, too
-        return self._read(TOKENIZER_FILE, check_tokenizer_settings)
+        settings = self._read(TOKENIZER_FILE, check_tokenizer_settings)
+        if settings.keys() == KIND_DEFAULTS[self.tokenizer_kind].keys():
+            return settings
+        own = {name: settings[name] for name in TOKENIZER_DEFAULTS}  # of a vocabulary that was added later
+        return check_tokenizer_settings({TOKENIZER_KIND: self.tokenizer_kind, **own})
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
@@ -295,7 +300,9 @@ class RunDirectory:
         path = self.file(TOKENIZER_FILE)
         kind = read_json(path).get(TOKENIZER_KIND, SENTENCEPIECE) if exists(path) else SENTENCEPIECE
         check_choice(f"{path}: {TOKENIZER_KIND}", kind, VOCABULARY_FILES)
-        return kind
+        # A run that was saved without a vocabulary has the kind of its family; another may have been added.
+        kinds = (kind, *VOCABULARY_FILES)
+        return next((name for name in kinds if all(map(self.has, VOCABULARY_FILES[name]))), kind)
 
     @functools.cached_property
     def _vocabulary_files(self) -> dict[str, bytes]:
@@ -329,6 +336,25 @@ class RunDirectory:
         check_piece_count(str(self.vocabulary), len(tokenizer.vocabulary), self.config.vocab_size)
         return tokenizer
 
+    def tokenizer_of(
+        self, vocabulary: PathLike, requested: Mapping[str, bool] | None = None
+    ) -> dict[str, bool]:
+        """The settings of the tokenizer of this run's network with a vocabulary.
+
+        They are the run's. If it has no vocabulary, its own may be defaults: then settings that are stored
+        beside the vocabulary come first.
+
+        Args:
+          vocabulary: path of a vocabulary that `resolve_vocabulary` has returned.
+          requested: settings that somebody asked for.
+        Raises:
+          InputError: a requested setting contradicts a stored one.
+        """
+        if self.vocabulary is not None:
+            return self.tokenizer
+        own = {} if stores_settings(vocabulary) else {x: self.tokenizer[x] for x in TOKENIZER_DEFAULTS}
+        return resolve_settings(vocabulary, {**own, **(requested or {})})
+
     def resolve_vocabulary(
         self,
         vocabulary: PathLike | None = None,
@@ -345,14 +371,13 @@ class RunDirectory:
           FileNotFoundError: there is no such run.
           InputError: the run has no vocabulary, or was trained with another one or with other settings.
         """
-        settings = self.tokenizer  # read first: its error explains a folder that is no run
+        _ = self.tokenizer  # read first: its error explains a folder that is no run
         path = self.vocabulary if vocabulary is None else Path(vocabulary)
         if vocabulary is not None:
             self.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
         if path is None:
             raise InputError(f"{name or self} has no vocabulary: name it by `vocabulary`")
-        if self.vocabulary is None and stores_settings(path):  # the run's own may be defaults
-            return path
+        settings = self.tokenizer_of(path, tokenizer)
         if differing := {key: value for key, value in (tokenizer or {}).items() if settings[key] != value}:
             raise InputError(
                 f"{name or self} was trained with {settings}, not with {differing}: leave that out"

@@ -283,7 +283,11 @@ class QuestionAnswering(FinetuningTask):
         return self.settings.max_query_length + input_format.num_special_tokens(2) + 1
 
     def metrics(self, records: QuestionRecords, predictions: Sequence[AnswerPrediction]) -> dict[str, float]:
-        """The metrics of SQuAD's scripts, in per cent; with null odds also those at the best thresholds."""
+        """The metrics of SQuAD's scripts, in per cent; with null odds also those at the best thresholds.
+
+        Note: the best thresholds are searched with all answers. SQuAD's script finds none above 0 in what
+        `predict` writes, where these questions have no answer.
+        """
         # By their number, since two files may use the same ids.
         numbered = [(str(number), best) for number, best in enumerate(predictions)]
         questions = [(str(n), [answer.text for answer in x.answers]) for n, x in enumerate(records)]
@@ -292,7 +296,6 @@ class QuestionAnswering(FinetuningTask):
         metrics = answer_metrics(questions, bool(odds), answers, odds or None)
         if not odds:
             return metrics
-        # The best threshold may be above 0: it is searched with the answers that `answers` leaves out.
         all_answers = {number: best.text(math.inf) for number, best in numbered}
         at_best = answer_metrics(questions, True, all_answers, odds)
         return metrics | {name: value for name, value in at_best.items() if name.startswith("best_")}

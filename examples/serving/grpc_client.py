@@ -18,9 +18,13 @@ from printing import lines, parser, requests_of
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
-def connect(address: str) -> grpc.Channel:
-    """A channel to the server at `host:port`, for answers of any size: gRPC's own limit is 4 MB."""
-    return grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", -1)])
+def connect(address: str, is_own: bool = False) -> grpc.Channel:
+    """A channel to the server at `host:port`, for answers of any size: gRPC's own limit is 4 MB.
+
+    With `is_own` it has a connection of its own; otherwise channels to one server share one.
+    """
+    options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", int(is_own))]
+    return grpc.insecure_channel(address, options=options)
 
 
 def predict(

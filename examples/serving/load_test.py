@@ -59,7 +59,7 @@ def load(address: str, texts: Sequence[str], clients: int, seconds: float, **ask
 
     def send() -> None:
         try:
-            with connect(address) as channel:
+            with connect(address, is_own=True) as channel:
                 while time.monotonic() < start + seconds and not errors:
                     begin = time.perf_counter()
                     predict(channel, inputs={"text": [next(turn)]}, seconds=_PATIENCE, **asked)
@@ -90,6 +90,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="of each row (10)")
     options = parser.parse_args()
     texts = sys.stdin.read().splitlines()
+    if not texts:
+        parser.error("no texts on the standard input")
     asked = {"model": options.model, "signature": options.signature}
     print(HEAD)
     try:

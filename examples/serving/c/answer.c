@@ -167,12 +167,6 @@ static TF_Tensor *new_tensor(TF_DataType type, const int64_t *shape, int rank, i
   return tensor;
 }
 
-static void delete_tensor(TF_Tensor *tensor) {
-  TF_TString *texts = TF_TensorType(tensor) == TF_STRING ? TF_TensorData(tensor) : NULL;
-  for (int64_t item = 0; texts && item < TF_TensorElementCount(tensor); item++) TF_StringDealloc(&texts[item]);
-  TF_DeleteTensor(tensor);
-}
-
 /* Of a TensorProto: 1 type, 2 shape, 4 all bytes, 7 int32 numbers, 8 texts. */
 static TF_Tensor *read_tensor(Bytes proto) {
   int64_t shape[8], items = 1;
@@ -222,12 +216,13 @@ static void print_tensor(FILE *file, const TF_Tensor *tensor) {
     switch (TF_TensorType(tensor)) {
       case TF_FLOAT: fprintf(file, "%.9g", ((const float *)data)[item]); break;
       case TF_INT32: fprintf(file, "%" PRId32, ((const int32_t *)data)[item]); break;
+      case TF_BOOL: fputs(((const unsigned char *)data)[item] ? "true" : "false", file); break;
       case TF_STRING: {
         const TF_TString *text = (const TF_TString *)data + item;
         print_text(file, TF_StringGetDataPointer(text), TF_StringGetSize(text));
         break;
       }
-      default: fail("an output", "is no text, float32 or int32");
+      default: fail("an output", "is no text, float32, int32 or bool");
     }
   }
   fputc(']', file);
@@ -267,8 +262,8 @@ static int warm_up(const char *model, Bytes meta_graph) {
     for (int at = 0; at < signature->inputs.count; at++)
       if (!inputs[at]) fail(signature->inputs.names[at], "a warm-up request has no such input");
     run(signature, inputs, outputs);
-    for (int at = 0; at < signature->inputs.count; at++) delete_tensor(inputs[at]);
-    for (int at = 0; at < signature->outputs.count; at++) delete_tensor(outputs[at]);
+    for (int at = 0; at < signature->inputs.count; at++) TF_DeleteTensor(inputs[at]);
+    for (int at = 0; at < signature->outputs.count; at++) TF_DeleteTensor(outputs[at]);
     free(signature);
   }
   return count;
@@ -292,11 +287,11 @@ static void answer(size_t number) {
   for (int at = 0; at < asked->outputs.count; at++) {
     fprintf(line, "%s\"%s\": ", at ? ", " : "{", asked->outputs.names[at]);
     print_tensor(line, outputs[at]);
-    delete_tensor(outputs[at]);
+    TF_DeleteTensor(outputs[at]);
   }
   fputc('}', line);
   fclose(line);
-  delete_tensor(input);
+  TF_DeleteTensor(input);
 }
 
 static void *work(void *unused) {

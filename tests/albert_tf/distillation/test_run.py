@@ -418,3 +418,13 @@ def test_a_student_begins_elsewhere_and_goes_on_without_its_beginning(words, tmp
     albert_tf.save(albert_tf.AlbertEncoder(STUDENT), tmp_path / "run", recipe={"made_by": "a test"})
     assert cli.run([*plain, str(tmp_path / "gone")]) == 0
     assert [settings.config for settings in taught] == [STUDENT, STUDENT]
+
+
+def test_a_vocabulary_for_a_teacher_without_one_brings_its_settings(words, byte_pairs, tmp_path, monkeypatch):
+    taught, place = [], words.index("--teacher") + 1
+    monkeypatch.setattr("albert_tf.finetuning.distill.distill", taught.append)
+    albert_tf.save(albert_tf.AlbertEncoder(BERT), tmp_path / "bare")
+    bare = [*words[:place], str(tmp_path / "bare"), *words[place + 1 :]]
+    assert cli.run([*bare, "--vocabulary", str(byte_pairs)]) == 0
+    (settings,) = taught
+    assert (settings.lowercase, settings.strip_accents) == (False, False)

@@ -242,7 +242,9 @@ def test_answers(saved, tmp_path, name):
     values = {path.name: json.loads(path.read_text()) for path in written}
     figures = evaluate_finetuned(run, file=file).metrics
     expected = squad_scores(file, values["predictions.json"], values.get("null_odds.json"))
-    assert figures == {"step": 0, "examples": 6, **expected}
+    best = {key for key in figures if key.startswith("best_")}  # of all answers: the files have fewer
+    assert {**figures, **{key: expected[key] for key in best}} == {"step": 0, "examples": 6, **expected}
+    assert all(figures[key] >= expected[key] for key in best if not key.endswith("_thresh"))
     for found in values["nbest.json"].values():
         assert 1 <= len(found) <= 3
         assert found == sorted(found, key=lambda answer: -answer["probability"])

@@ -738,10 +738,23 @@ def test_settings_of_windows_and_exits(fresh):
 
 def test_token_ids_longer_than_texts(fresh):
     """Compiled by XLA as without it."""
-    ids = {"input_word_ids": np.full([2, 40], 7, np.int32)}
+    ids = {"input_word_ids": np.full([2, 40], 7)}  # int64, as NumPy has it
     plain, compiled = (fresh(seq_length=16, xla=xla) for xla in (False, True))
     compiled.set_weights(plain.get_weights())
     expected = plain.predict(ids, verbose=0)
     np.testing.assert_allclose(compiled.predict(ids, verbose=0), expected, atol=1e-5)
     rows = tf.data.Dataset.from_tensor_slices({**ids, "guid": [0, 1]}).batch(2)
     np.testing.assert_allclose(plain.predict(rows, verbose=0), expected, atol=1e-5)
+
+
+def test_windows_of_token_ids_are_of_the_tokens_alone(fresh):
+    """Whatever the mask leaves out, also between tokens."""
+    model = fresh(seq_length=8, long="windows", doc_stride=3)
+    ids, gaps = (
+        np.array([[2, *range(5, 25), 3]]),
+        np.insert(np.array([[2, *range(5, 25), 3]]), [4, 9], 7, axis=1),
+    )
+    mask = np.insert(np.ones_like(ids), [4, 9], 0, axis=1)
+    expected = model.predict({"input_word_ids": ids}, verbose=0)
+    found = model.predict({"input_word_ids": gaps, "input_mask": mask}, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -240,6 +240,8 @@ def test_shapes_of_outputs():
     ids = keras.Input([None], dtype=tf.int32)
     model = keras.Model(ids, keras.layers.Dense(2)(encoder([ids])["pooled_output"]))
     assert model.compute_output_shape((None, 8)) == (None, 2)
+    with pytest.raises(Exception, match="float32"):  # an error of autograph, with our message in it
+        encoder([keras.Input([8])])
     albert_tf.AlbertPretrainer(TINY).build({"input_word_ids": (None, 8), "masked_lm_positions": (None, 2)})
 
 

@@ -94,7 +94,7 @@ def test_a_resumed_run_holds_out_what_it_did(settings, read, now):
     before = corpus_of(settings(eval=now), {"eval": None, "held_out": HELD_OUT})
     assert before.held_out == held_out and before.record()["held_out"] == HELD_OUT
     assert made(settings(eval=now), {"eval": None, "held_out": HELD_OUT}) == held_out
-    (_, trained, _), (inputs, evaluated, cached) = read
+    (_, trained, _), (inputs, evaluated, cached) = read[-2:]  # before: what is evaluated on has masks
     assert trained == CorpusSplit("documents", 0.25, 1.0)
     assert (evaluated, cached) == ((None, False) if now else (held_out.split, True))
     assert inputs == (now or settings().train)
@@ -103,7 +103,7 @@ def test_a_resumed_run_holds_out_what_it_did(settings, read, now):
 def test_a_run_that_holds_nothing_out_needs_other_text(settings, read, tmp_path):
     recipe = {"eval": ["a b.txt"], "held_out": None}
     assert made(settings(eval=["c.txt"]), recipe) is None
-    assert [share for _, share, _ in read] == [None, None]
+    assert [share for _, share, _ in read] == [None, None, None]
     with pytest.raises(InputError, match=r"`eval` 'a b\.txt'"):
         made(settings(eval=None), recipe)
     folder = folder_of_prepare(tmp_path / "a", TRAIN, EVAL)

@@ -193,3 +193,9 @@ def test_text_to_evaluate_on_needs_a_masked_token(settings, tmp_path):
     with pytest.raises(InputError, match=r"eval\.txt.*no token .* is masked.*`eval`"):
         pretrain(settings(tmp_path / "run", eval=[str(tmp_path / "eval.txt")]))
     assert not (tmp_path / "run").exists()
+
+
+def test_text_without_masks_is_not_evaluated_on(run, tmp_path):
+    (tmp_path / "eval.txt").write_text("lhtheofwaskdinrs\noflhthewaskdinrs\n")
+    with pytest.raises(InputError, match=r"no token of the text's examples is masked"):
+        evaluate_run(run, tmp_path / "eval.txt")

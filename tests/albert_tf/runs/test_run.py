@@ -418,7 +418,7 @@ def test_a_vocabulary_elsewhere_keeps_all_settings_of_its_run(tmp_path, tiny_voc
     assert open_tokenizer(RunDirectory("ram://settings/run").vocabulary).settings["like_transformers"]
 
 
-def test_a_run_without_a_vocabulary_takes_one_of_its_family_or_with_settings(tmp_path):
+def test_a_run_without_a_vocabulary_takes_one_of_any_kind(tmp_path, tiny_vocabulary):
     words = tmp_path / "vocab.txt"
     words.write_text("\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")))
     bert = TINY.replace(vocab_size=6, sharing="none", embedding_size=TINY.hidden_size)
@@ -430,3 +430,11 @@ def test_a_run_without_a_vocabulary_takes_one_of_its_family_or_with_settings(tmp
         assert not start.tokenizer["lowercase"]
     shutil.copy(words, tmp_path / "run")
     assert RunDirectory(tmp_path / "run").load_tokenizer().kind == "wordpiece"
+    bert = bert.replace(vocab_size=TINY.vocab_size)
+    albert_tf.save(albert_tf.AlbertEncoder(bert), tmp_path / "other")
+    shutil.copy(tiny_vocabulary, tmp_path / "other/spiece.model")  # as the preset bert_base has
+    tokenizer = RunDirectory(tmp_path / "other").load_tokenizer()
+    assert (tokenizer.kind, tokenizer.settings) == (
+        "sentencepiece",
+        {"lowercase": True, "strip_accents": True},
+    )

@@ -35,7 +35,14 @@ import numpy as np
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.constants import ENCODER_INPUTS, END_POSITIONS, EXAMPLE_NUMBERS, LABELS, START_POSITIONS
+from albert_tf.constants import (
+    ENCODER_INPUTS,
+    END_POSITIONS,
+    EXAMPLE_NUMBERS,
+    LABELS,
+    START_POSITIONS,
+    WEIGHTS,
+)
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.data import PreparedRun, prepare_run
 from albert_tf.finetuning.finetune import finetune, initial_values
@@ -219,7 +226,7 @@ def begin(job: Job) -> None:
 def kept(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The inputs and labels of the examples that are there."""
     is_there = batch[EXAMPLE_NUMBERS].numpy() >= 0
-    names = {*ENCODER_INPUTS, LABELS, START_POSITIONS, END_POSITIONS} & batch.keys()
+    names = {*ENCODER_INPUTS, LABELS, START_POSITIONS, END_POSITIONS, WEIGHTS} & batch.keys()
     return {name: batch[name].numpy()[is_there] for name in names}
 
 

@@ -32,6 +32,16 @@ def batches(file: Path) -> list[dict[str, torch.Tensor]]:
     return [found[number] for number in sorted(found)]
 
 
+def loss_of(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The mean loss; the windows of one text share its weight."""
+    inputs = {name: tensor for name, tensor in batch.items() if name != "weights"}
+    outputs = model(**inputs)
+    if "weights" not in batch:
+        return outputs.loss
+    losses = torch.nn.functional.cross_entropy(outputs.logits, batch["labels"], reduction="none")
+    return (losses * batch["weights"]).sum() / batch["weights"].sum()
+
+
 def optimizer_of(model: torch.nn.Module, begun: dict) -> torch.optim.Optimizer:
     """AdamW, without decay of LayerNorms and biases."""
     decayed, others = [], []
@@ -62,7 +72,7 @@ def main() -> None:
     train, dev = (batches(flags.folder / f"{name}.npz") for name in ("train", "dev"))
     network.eval()
     with torch.no_grad():
-        first_loss = float(network(**train[0]).loss)
+        first_loss = float(loss_of(network, train[0]))
     network.train()
     optimizer = optimizer_of(network, begun)
     steps, warmup = begun["steps"], begun["warmup_steps"]
@@ -72,7 +82,7 @@ def main() -> None:
         if number % begun["batches_per_epoch"] == 0:
             ends.append(time.perf_counter())
         optimizer.zero_grad()
-        model(**batch).loss.backward()
+        loss_of(model, batch).backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), begun["clip_norm"])
         optimizer.step()
         schedule.step()
@@ -82,7 +92,7 @@ def main() -> None:
         evaluated = time.perf_counter()
         with torch.inference_mode():
             for batch in dev:
-                model(**batch)
+                loss_of(model, batch)
         evaluation = time.perf_counter() - evaluated
     network.save_pretrained(flags.output / "huggingface")
     for file in start.iterdir():

@@ -58,7 +58,7 @@ def main() -> None:
         doc_stride=8,
         seeds=1,
     )
-    ((_, data),) = transfer.imdb(flags.data)
+    ((_, data),) = transfer.imdb(flags.data, flags.reviews)
     train, test = (
         transfer.written(flags.output / f"{name}.jsonl", transfer.some(examples, flags.reviews))
         for name, examples in data._asdict().items()

@@ -93,17 +93,19 @@ def write_encoder(run: Path | None, folder: Path, preset: str) -> None:
     import albert_tf
     from hub_export.export import export
 
-    if run is None:
-        run = folder / "run"
+    if run is not None:
+        model = albert_tf.load(run).encoder
+    else:
         model = albert_tf.AlbertEncoder(albert_tf.PRESETS[preset])
         for number, variable in enumerate(model.variables):  # no bias 0, no gain 1: what is left out shows
             variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
-        albert_tf.save(model, run)
-    (folder / "run.txt").write_text(str(Path(run).resolve()))
+    run = folder / "run"
+    albert_tf.save(model, run)
+    (folder / "run.txt").write_text(str(run.resolve()))
     export(run, folder / "hub", encoder_only=True, check=False)
     encoder = tf.saved_model.load(str(folder / "hub/encoder"))
     random = np.random.default_rng(0)
-    vocab_size = albert_tf.load(run).config.vocab_size
+    vocab_size = model.config.vocab_size
     for length in LENGTHS:
         mask = np.ones([1, length], np.int32)
         ids = random.integers(5, vocab_size, mask.shape, dtype=np.int32)

@@ -40,10 +40,11 @@ def forward(case: Case) -> Callable[[], Any]:
 
 def update(case: Case) -> Callable[[], Any]:
     """An update of the training loop."""
-    model = albert_tf.AlbertPretrainer(case.config, dtype=POLICY)
+    fused = not case.compiled  # as `pretrain` and `finetune` without XLA
+    model = albert_tf.AlbertPretrainer(case.config, dtype=POLICY, fused=fused)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
     optimizer.build(model.trainable_variables)
-    loss_fn = pretraining_loss_fn("sop")
+    loss_fn = pretraining_loss_fn("sop", fused=fused)
     data = tf.data.Dataset.from_tensors(pretraining_batch(case, case.config.vocab_size)).repeat()
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
     train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, step=step, seed=0, xla=case.compiled)

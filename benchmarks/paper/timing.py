@@ -24,7 +24,12 @@ def update_seconds(preset: str, processes: int, layers: int) -> list[float]:
     running = []
     for index in range(processes):
         cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
-        environment = {**os.environ, **({"TF_CONFIG": json.dumps(cluster)} if processes > 1 else {})}
+        # On CPUs, since processes would share a GPU.
+        environment = {
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": "",
+            **({"TF_CONFIG": json.dumps(cluster)} if processes > 1 else {}),
+        }
         command = [sys.executable, "-m", "benchmarks.update", *words]
         running.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
     outputs = [process.communicate()[0] for process in running]

@@ -112,9 +112,14 @@ class Laboratory:
         self.results: dict[tuple[str, int], dict[str, float]] = {}
         output.mkdir(parents=True, exist_ok=True)
         self.file = output / "results.jsonl"
-        self.plan = self._stored_plan() or self._new_plan(scale)
+        self.plan = self._stored_plan(scale) or self._new_plan(scale)
 
-    def _stored_plan(self) -> Plan | None:
+    def _paced_names(self) -> set[str]:
+        """The variants whose steps are timed, since others train as long as they do."""
+        equal = [name for name in self.variants if VARIANTS[name].as_long_as]
+        return {*map(_paced, equal), *(VARIANTS[name].as_long_as or "" for name in equal)} - {""}
+
+    def _stored_plan(self, scale: Scale) -> Plan | None:
         """The plan that the results were begun with, and its lines."""
         if not self.file.exists():
             return None
@@ -124,6 +129,12 @@ class Laboratory:
                 f"{self.file} is of the text {stored['text']}, not of {names}: name another --output"
             )
         plan = Plan(Scale(**stored["scale"]), stored["paces"])
+        steps = scale.steps if self.seconds is None else plan.scale.steps  # a budget's were measured
+        if plan.scale != scale._replace(steps=steps):
+            raise SystemExit(f"{self.file} is of another --budget: name another --output")
+        if missing := self._paced_names() - plan.paces.keys():
+            problem = f"{self.file} was begun with other --tables, and has no pace of {min(missing)}"
+            raise SystemExit(f"{problem}: name another --output")
         self._prepare(plan.scale)
         return plan
 
@@ -137,10 +148,8 @@ class Laboratory:
     def _new_plan(self, scale: Scale) -> Plan:
         """A plan, by the measured time of steps."""
         self._prepare(scale)
-        equal = [name for name in self.variants if VARIANTS[name].as_long_as]
-        names = {*map(_paced, equal), *(VARIANTS[name].as_long_as for name in equal)}
-        names |= {"base"} if self.seconds is not None else set()
-        paces = self._measure_paces(sorted(filter(None, names)), scale)
+        names = self._paced_names() | ({"base"} if self.seconds is not None else set())
+        paces = self._measure_paces(sorted(names), scale)
         if self.seconds is not None:
             each = self.seconds / len(self.seeds) / max(1, len(self.variants))
             steps = round((each - OVERHEAD_SECONDS) / MEAN_COST / paces["base"], -1)

@@ -135,7 +135,8 @@ def write_network(
         "sentences": sentences,
         "cases": [case.name for case in cases],
     }
-    command = [sys.executable, "-m", "benchmarks.peers.prepared", str(folder), json.dumps(settings)]
+    (folder / "settings.json").write_text(json.dumps(settings), "utf-8")  # too long for a command line
+    command = [sys.executable, "-m", "benchmarks.peers.prepared", str(folder)]
     subprocess.run(command, check=True, env=variables(options.threads), cwd=ROOT)
 
 

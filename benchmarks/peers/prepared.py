@@ -25,7 +25,8 @@ from hub_export.export import export
 
 def main() -> None:
     """Writes the folder."""
-    folder, settings = Path(sys.argv[1]), json.loads(sys.argv[2])
+    folder = Path(sys.argv[1])
+    settings = json.loads((folder / "settings.json").read_text("utf-8"))
     cases = [CASES[name] for name in settings["cases"]]
     model = random_model(albert_tf.AlbertConfig.from_dict(settings["config"]))
     run = folder / "run"

@@ -128,6 +128,7 @@ class Laboratory:
             raise SystemExit(
                 f"{self.file} is of the text {stored['text']}, not of {names}: name another --output"
             )
+        stored["scale"]["tasks"] = tuple(stored["scale"]["tasks"])
         plan = Plan(Scale(**stored["scale"]), stored["paces"])
         steps = scale.steps if self.seconds is None else plan.scale.steps  # a budget's were measured
         if plan.scale != scale._replace(steps=steps):

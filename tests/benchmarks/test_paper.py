@@ -164,6 +164,9 @@ def test_a_run_that_was_cut_short_goes_on_with_the_same_results(tmp_path, monkey
 
     command = ["paper", "--text", str(smoke.text()), "--glue", str(smoke.glue()), "--output", str(begun)]
     monkeypatch.setattr("sys.argv", [*command, "--tables", "masks", "--seeds", "0", "1"])
+    with pytest.raises(SystemExit, match="another --budget"):
+        main()
+    monkeypatch.setattr("benchmarks.paper.__main__.QUICK", SMOKE)
     main()  # has nothing left to train
     assert "| static masks | " in (begun / "report.md").read_text("utf-8")
     with pytest.raises(SystemExit, match=re.escape("other.txt")):

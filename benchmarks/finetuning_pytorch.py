@@ -34,11 +34,10 @@ def batches(file: Path) -> list[dict[str, torch.Tensor]]:
 
 def loss_of(model: torch.nn.Module, batch: dict[str, torch.Tensor]) -> torch.Tensor:
     """The mean loss; the windows of one text share its weight."""
-    inputs = {name: tensor for name, tensor in batch.items() if name != "weights"}
-    outputs = model(**inputs)
     if "weights" not in batch:
-        return outputs.loss
-    losses = torch.nn.functional.cross_entropy(outputs.logits, batch["labels"], reduction="none")
+        return model(**batch).loss
+    inputs = {name: tensor for name, tensor in batch.items() if name not in ("weights", "labels")}
+    losses = torch.nn.functional.cross_entropy(model(**inputs).logits, batch["labels"], reduction="none")
     return (losses * batch["weights"]).sum() / batch["weights"].sum()
 
 

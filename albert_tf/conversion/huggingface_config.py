@@ -145,8 +145,11 @@ def _check_expressible(config: AlbertConfig, task: Mapping[str, Any], architectu
         raise InputError(
             f"sentence_objective={objective!r}: transformers has no {architecture}, only {mlm_class}"
         )
-    if architecture == f"{_CLASS_PREFIXES['roberta']}{_MLM_SUFFIX}":
-        check_roberta_head(config)
+    if config.family == "roberta" and class_suffix(task) == _MLM_SUFFIX and config.hidden_act != "gelu_erf":
+        raise InputError(
+            f"hidden_act={config.hidden_act!r}: the head of transformers' {architecture} has gelu_erf alone: "
+            "convert the encoder, of which albert_tf.save(albert_tf.load(RUN).encoder, …) makes a run"
+        )
     if config.family == "albert" and not config.type_vocab_size:
         raise InputError("type_vocab_size=0: transformers' ALBERT has segment types")
     for key, known in _EXPRESSIBLE[config.family].items():
@@ -155,13 +158,6 @@ def _check_expressible(config: AlbertConfig, task: Mapping[str, Any], architectu
             raise InputError(f"{key}={value!r}: transformers' {architecture} has {choices} alone")
     if config.pooler == "relu" and task["model"] not in ("classifier", "multiple_choice"):
         raise InputError(f'pooler="relu": transformers\' {architecture} has no pooler, only classifiers have')
-
-
-def check_roberta_head(config: AlbertConfig) -> None:
-    """Raises InputError if a RoBERTa's head for masked words would compute otherwise than in transformers."""
-    if config.hidden_act != "gelu_erf":
-        problem = "the head for masked words of transformers' RoBERTa has gelu alone"
-        raise InputError(f"hidden_act={config.hidden_act!r}: {problem}: convert the encoder alone")
 
 
 def hugging_face_group(layer: int, layers: int, groups: int) -> int:

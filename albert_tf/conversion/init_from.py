@@ -57,7 +57,7 @@ def open_init_from(
             run = resolve_run(origin)
         file = run.resolve_vocabulary(vocabulary, tokenizer, origin)
         check_vocabulary(file, run.config.vocab_size)
-        yield InitFrom(run.config, file, run.tokenizer_of(file, tokenizer), run)
+        yield InitFrom(run.config, file, run.tokenizer_of(file), run)
 
 
 def resolve_run(origin: PathLike) -> RunDirectory:

@@ -45,6 +45,7 @@ from albert_tf.text.tokenizer_config import (
     read_tokenizer_kind,
     read_vocabulary,
     resolve_settings,
+    settings_of_vocabulary,
     stores_settings,
 )
 
@@ -270,11 +271,10 @@ class RunDirectory:
     def tokenizer(self) -> dict[str, bool]:
         """The settings of the tokenizer, such as `lowercase`."""
         _ = self.task  # its error explains a folder that is no run; Hugging Face has a file of this name, too
-        settings = self._read(TOKENIZER_FILE, check_tokenizer_settings)
-        if settings.keys() == KIND_DEFAULTS[self.tokenizer_kind].keys():
-            return settings
-        own = {name: settings[name] for name in TOKENIZER_DEFAULTS}  # of a vocabulary that was added later
-        return check_tokenizer_settings({TOKENIZER_KIND: self.tokenizer_kind, **own})
+        main = VOCABULARY_FILES[self.tokenizer_kind][0]
+        return self._read(
+            TOKENIZER_FILE, lambda values: check_tokenizer_settings(settings_of_vocabulary(values, main))
+        )
 
     @functools.cached_property
     def vocabulary(self) -> Path | None:
@@ -336,9 +336,7 @@ class RunDirectory:
         check_piece_count(str(self.vocabulary), len(tokenizer.vocabulary), self.config.vocab_size)
         return tokenizer
 
-    def tokenizer_of(
-        self, vocabulary: PathLike, requested: Mapping[str, bool] | None = None
-    ) -> dict[str, bool]:
+    def tokenizer_of(self, vocabulary: PathLike) -> dict[str, bool]:
         """The settings of the tokenizer of this run's network with a vocabulary.
 
         They are the run's. If it has no vocabulary, its own may be defaults: then settings that are stored
@@ -346,14 +344,14 @@ class RunDirectory:
 
         Args:
           vocabulary: path of a vocabulary that `resolve_vocabulary` has returned.
-          requested: settings that somebody asked for.
-        Raises:
-          InputError: a requested setting contradicts a stored one.
         """
         if self.vocabulary is not None:
             return self.tokenizer
-        own = {} if stores_settings(vocabulary) else {x: self.tokenizer[x] for x in TOKENIZER_DEFAULTS}
-        return resolve_settings(vocabulary, {**own, **(requested or {})})
+        if stores_settings(vocabulary):
+            return resolve_settings(vocabulary)
+        is_same = read_tokenizer_kind(vocabulary) == self.tokenizer_kind
+        names = self.tokenizer if is_same else TOKENIZER_DEFAULTS
+        return resolve_settings(vocabulary, {name: self.tokenizer[name] for name in names})
 
     def resolve_vocabulary(
         self,
@@ -377,7 +375,7 @@ class RunDirectory:
             self.check_vocabulary(vocabulary, fingerprint_of(read_vocabulary(vocabulary)))
         if path is None:
             raise InputError(f"{name or self} has no vocabulary: name it by `vocabulary`")
-        settings = self.tokenizer_of(path, tokenizer)
+        settings = self.tokenizer_of(path)
         if differing := {key: value for key, value in (tokenizer or {}).items() if settings[key] != value}:
             raise InputError(
                 f"{name or self} was trained with {settings}, not with {differing}: leave that out"

@@ -105,6 +105,23 @@ def resolve_settings(
     return stored_settings
 
 
+def settings_of_vocabulary(values: Mapping[str, Any], main: str) -> dict[str, Any]:
+    """The content of a folder's tokenizer.json for the vocabulary that is in the folder.
+
+    A run that was saved without a vocabulary has the kind of its family, and one of another kind may have
+    been added. The settings that both kinds have stay.
+
+    Args:
+      values: the content of the file.
+      main: name of the vocabulary's file.
+    """
+    stored = values.get(TOKENIZER_KIND, SENTENCEPIECE)
+    kind = next((kind for kind, names in VOCABULARY_FILES.items() if main in names), stored)
+    if kind == stored:
+        return dict(values)
+    return {TOKENIZER_KIND: kind, **{name: values[name] for name in TOKENIZER_DEFAULTS if name in values}}
+
+
 def stores_settings(vocabulary: PathLike) -> bool:
     """True if there is a settings file for a vocabulary."""
     return _read_stored_settings(vocabulary) is not None
@@ -177,5 +194,6 @@ def _read_stored_settings(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] |
         if path.is_file():
             values = read_local_json(path)
             if "model" not in values:  # else it is a tokenizer.json of transformers
-                return path, values
+                is_own = path.name != TOKENIZER_FILE
+                return path, values if is_own else settings_of_vocabulary(values, main.name)
     return None

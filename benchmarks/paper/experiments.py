@@ -62,6 +62,8 @@ FLAGS = MappingProxyType(
     {
         "optimizer": "adamw",
         "learning_rate": 1e-3,
+        "beta_2": 0.999,
+        "weight_decay": 0.01,
         "seq_length": SEQ_LENGTH,
         "masked_lm_prob": 0.3,
         "max_ngram": 1,

@@ -128,8 +128,8 @@ class Laboratory:
             raise SystemExit(
                 f"{self.file} is of the text {stored['text']}, not of {names}: name another --output"
             )
-        stored["scale"]["tasks"] = tuple(stored["scale"]["tasks"])
-        plan = Plan(Scale(**stored["scale"]), stored["paces"])
+        scale_of = {**stored["scale"], "tasks": tuple(stored["scale"].get("tasks", TASKS))}
+        plan = Plan(Scale(**scale_of), stored["paces"])
         steps = scale.steps if self.seconds is None else plan.scale.steps  # a budget's were measured
         if plan.scale != scale._replace(steps=steps):
             raise SystemExit(f"{self.file} is of another --budget: name another --output")

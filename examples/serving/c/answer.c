@@ -190,8 +190,8 @@ static TF_Tensor *read_tensor(Bytes proto) {
     int64_t item = 0;
     while (item < items && next_field(&proto, &field))
       if (field.number == 8)
-        TF_StringCopy((TF_TString *)TF_TensorData(tensor) + item++, (const char *)field.bytes.at,
-                      (size_t)(field.bytes.end - field.bytes.at));
+        TF_StringAssignView((TF_TString *)TF_TensorData(tensor) + item++, (const char *)field.bytes.at,
+                            (size_t)(field.bytes.end - field.bytes.at)); /* the file outlives the tensor */
   }
   return tensor;
 }
@@ -279,7 +279,7 @@ static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
 static void answer(size_t number) {
   const int64_t one = 1;
   TF_Tensor *input = new_tensor(TF_STRING, &one, 1, 1), *outputs[MAX_TENSORS] = {NULL};
-  TF_StringCopy(TF_TensorData(input), texts[number], strlen(texts[number]));
+  TF_StringAssignView(TF_TensorData(input), texts[number], strlen(texts[number])); /* which outlives it */
   run(asked, &input, outputs);
   size_t size;
   FILE *line = open_memstream(&answers[number], &size);

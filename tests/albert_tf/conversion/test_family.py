@@ -15,7 +15,7 @@ from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import RunDirectory
 from tests.albert_tf.conversion.huggingface_files import change_weights
 from tests.albert_tf.models.oracles import perturbed
-from tests.tiny import TINY
+from tests.tiny import TINY, change_json
 
 FAMILIES = ("bert", "roberta", "distilbert")
 SMALL = TINY.replace(num_hidden_layers=2, embedding_size=32, sharing="none", hidden_act="gelu_erf")
@@ -215,3 +215,17 @@ def test_sentence_objectives_that_transformers_does_not_have(tmp_path):
     albert_tf.save(model, tmp_path / "run")
     with pytest.raises(InputError, match="transformers has no RobertaForPreTraining"):
         convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+
+
+def test_a_roberta_whose_head_has_another_activation(family_folder, tmp_path, caplog):
+    """transformers computes the head for masked words with the exact GELU, whatever the config says."""
+    model = albert_tf.AlbertPretrainer(
+        CONFIGS["roberta"].replace(hidden_act="relu"), sentence_objective="none"
+    )
+    albert_tf.save(model, tmp_path / "run")
+    with pytest.raises(InputError, match="hidden_act='relu'.*gelu_erf alone"):
+        convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
+    folder = family_folder("roberta")
+    change_json(folder / "config.json", hidden_act="relu")
+    convert("huggingface", "run", folder, tmp_path / "read")
+    assert "hidden_act is relu" in caplog.text

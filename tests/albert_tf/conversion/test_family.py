@@ -223,7 +223,7 @@ def test_a_roberta_whose_head_has_another_activation(family_folder, tmp_path, ca
         CONFIGS["roberta"].replace(hidden_act="relu"), sentence_objective="none"
     )
     albert_tf.save(model, tmp_path / "run")
-    with pytest.raises(InputError, match="hidden_act='relu'.*gelu_erf alone"):
+    with pytest.raises(InputError, match=r"hidden_act='relu'.*gelu_erf alone"):
         convert("run", "huggingface", tmp_path / "run", tmp_path / "hf")
     folder = family_folder("roberta")
     change_json(folder / "config.json", hidden_act="relu")

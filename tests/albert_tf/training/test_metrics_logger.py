@@ -9,6 +9,7 @@ import types
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer import event_file_writer
 
 from albert_tf import filesystem
 from albert_tf.errors import InputError
@@ -61,8 +62,10 @@ def test_a_damaged_file_is_named_and_stays(tmp_path):
     assert (tmp_path / "metrics.jsonl").read_bytes() == content
 
 
-def test_what_a_dead_process_wrote_after_its_checkpoint_is_written_again(tmp_path):
+def test_what_a_dead_process_wrote_after_its_checkpoint_is_written_again(tmp_path, monkeypatch):
     """In TensorBoard, too, where each step shows once."""
+    # Files of one second are read by the order of their numbers as texts, 10 before 9.
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(0))
     for first_step, loss in ((0, 1.0), (2, 0.5)):
         with MetricsLogger(tmp_path, first_step, 4, io.StringIO()) as logger:
             for step in range(first_step + 1, 5):

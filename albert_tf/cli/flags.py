@@ -141,12 +141,12 @@ def check_inputs(flags: argparse.Namespace) -> None:
             if path != "-" and not _GLOB.search(path):
                 check_exists(path, problem)
     outputs = [Path(path) for path in _paths(flags, "output")]
-    is_begun = any(
-        (path / "checkpoints").exists() or any(path.glob("seed-*/checkpoints")) for path in outputs
-    )
-    for path in () if is_begun else (path for name in _WEIGHT_FLAGS for path in _paths(flags, name)):
-        if ":" not in path and published_format(path) is None:  # a begun run has its weights
-            check_exists(path, _NO_RUN)
+    if any((path / "checkpoints").exists() or any(path.glob("seed-*/checkpoints")) for path in outputs):
+        return  # a run that has begun has its weights
+    for name in _WEIGHT_FLAGS:
+        for path in _paths(flags, name):
+            if ":" not in path and published_format(path) is None:
+                check_exists(path, _NO_RUN)
 
 
 def _paths(flags: argparse.Namespace, name: str) -> Sequence[str]:

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any, NoReturn
 
+from absl import logging
+
 from albert_tf.errors import Preempted, Terminated
-from albert_tf.program import RESUME
+from albert_tf.program import INTERRUPTED, RESUME
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -107,7 +109,7 @@ class PreemptionNotice(contextlib.ExitStack):
     """While entered, SIGTERM, SIGHUP and Ctrl-C only set the attribute `received`.
 
     The program reads it after each call of TensorFlow. If a call waits for input, and does not end within
-    GRACE_SECONDS after SIGTERM or SIGHUP, the process ends.
+    GRACE_SECONDS after SIGTERM, SIGHUP or a second Ctrl-C, the process ends.
 
     Args:
       is_waiting: function that returns True if a call waits for input. It is called in a thread.
@@ -118,6 +120,7 @@ class PreemptionNotice(contextlib.ExitStack):
 
     def __init__(self, is_waiting: Callable[[], bool], save: Callable[[], bool]):
         super().__init__()
+        self._interrupts = 0
         self._is_waiting, self._save, self._is_over = is_waiting, save, threading.Event()
 
     def __enter__(self) -> PreemptionNotice:
@@ -132,12 +135,17 @@ class PreemptionNotice(contextlib.ExitStack):
 
     def _watch(self, number: signal.Signals) -> None:
         """Ends the process if a call waits for input too long. It runs in a thread."""
-        since = time.monotonic()
-        while number in TERMINATION_SIGNALS and not self._is_over.wait(0.1):
+        status, since = RESUME, time.monotonic()
+        if number == signal.SIGINT:
+            status, self._interrupts = INTERRUPTED, self._interrupts + 1
+            if self._interrupts == 1:
+                logging.warning("stopping after this step, or evaluation; Ctrl-C again if the input hangs")
+        is_wanted = number in TERMINATION_SIGNALS or self._interrupts > 1
+        while is_wanted and not self._is_over.wait(0.1):
             if not self._is_waiting():
                 since = time.monotonic()
             elif time.monotonic() - since > GRACE_SECONDS and self._save():
-                exit_now(RESUME, f"stopped by {number.name}, waiting for input; all steps are saved")
+                exit_now(status, f"stopped by {number.name}, waiting for input; all steps are saved")
 
     def stop_exception(self, where: str) -> BaseException:
         """The exception to raise once all is saved. `where` ends its message: the step and the run."""

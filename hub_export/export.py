@@ -23,6 +23,7 @@ from albert_tf.io import (
     temporary_path,
 )
 from albert_tf.models.compiled_encoder import CompiledEncoder
+from albert_tf.models.heads import OUTPUT_BIASES
 from albert_tf.runs.build_model import build_model, task_of
 from albert_tf.runs.load_save import check_finite, load
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
@@ -45,7 +46,8 @@ from hub_export.serving_signatures import (
 def cast_model(model: keras.Model, dtype: str) -> keras.Model:
     """Copies a float32 model, with its variables and its computation in a type of PRECISIONS.
 
-    LayerNorm and softmax stay in float32. For float32 the model itself is returned.
+    LayerNorm and softmax stay in float32, and so do the biases of a classifier's logits: that of a regression
+    is as large as its numbers. For float32 the model itself is returned.
     """
     check_choice("dtype", dtype, PRECISIONS)
     if dtype == "float32":
@@ -54,7 +56,8 @@ def cast_model(model: keras.Model, dtype: str) -> keras.Model:
     values = {variable.name.removesuffix(":0"): variable for variable in model.variables}
 
     def create_in_dtype(create: Any, **kwargs: Any) -> tf.Variable:
-        if kwargs["dtype"] == tf.float32:  # Keras' step counter is an integer
+        is_narrow = not kwargs["name"].endswith(OUTPUT_BIASES)
+        if is_narrow and kwargs["dtype"] == tf.float32:  # Keras' step counter is an integer
             kwargs |= {"dtype": dtype, "initial_value": tf.cast(kwargs["initial_value"], dtype)}
         return create(**kwargs)
 

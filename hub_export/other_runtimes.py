@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from albert_tf.constants import ENCODER_INPUTS, EXPORT_RUNTIMES, INPUT_MASK
 from albert_tf.errors import InputError, check_choice, check_range
@@ -178,7 +179,9 @@ RUNTIMES = {
 }
 
 
-RUNTIME_TOLERANCE = 1e-3  # largest absolute difference of a float32 network to TensorFlow
+# Largest difference of a float32 network to TensorFlow, relative to numbers above 1.
+RUNTIME_TOLERANCE = 1e-3
+CALIBRATION_TEXTS = 512  # texts of a file that are used at most
 
 # Functions from outputs to decisions, whose agreement with TensorFlow is counted.
 DECISIONS: Decisions = {
@@ -237,7 +240,7 @@ def export_to(
     check_finite(model, run, step)
     longest = model.config.max_position_embeddings
     seq_length = min(run.task.get("seq_length", SEQ_LENGTH), longest) if seq_length is None else seq_length
-    check_range("seq_length", seq_length, at_least=3, at_most=longest)
+    check_range("seq_length", seq_length, at_least=_least_length(model), at_most=longest)
     signature = network_signature(model)
     texts = None if calibrate is None else read_calibration_rows(run, model, Path(calibrate), seq_length)
     with _without_telemetry(), new_local_folder(Path(output)) as folder:
@@ -309,15 +312,24 @@ def read_calibration_rows(run: RunDirectory, model: Any, file: Path, seq_length:
         problem = "has no vocabulary" if run.vocabulary is None else "chooses among options"
         raise InputError(f"calibrate={str(file)!r}: {run} {problem}: leave it out")
     lines = [line.split("\t", 1) for line in read_lines(file) if line.strip()]
+    if len(lines) > CALIBRATION_TEXTS:
+        logging.info("%s: %d of its %d texts are used", file, CALIBRATION_TEXTS, len(lines))
+        lines = [lines[place * len(lines) // CALIBRATION_TEXTS] for place in range(CALIBRATION_TEXTS)]
     check_text_files([str(file)])  # which are not named as JSON lines
-    count = 2 if run.task["model"] == "span_labeler" else len(lines[0])
+    pairs = {"span_labeler": True, "token_classifier": False}.get(run.task["model"], takes_pairs(run.task))
+    count = len(lines[0]) if pairs is None else 1 + pairs
     if any(len(line) != count for line in lines):
         form = "two texts with a tab between them" if count > 1 else "one text without a tab"
         raise InputError(f"calibrate={str(file)!r}: write {form} into each line")
     served = ServingModel(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
-    least = max(getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
+    least = _least_length(model)
     rows = (served.model_inputs(*(tf.constant([text]) for text in line)) for line in lines)
     return [_pad_row(row, max(least, row[INPUT_MASK].shape[-1])) for row in map(to_arrays, rows)]
+
+
+def _least_length(model: Any) -> int:
+    """The least number of tokens that a network can take: a head of SQuAD 2.0 looks for its best starts."""
+    return max(3, getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
 
 
 def _pad_row(row: NamedArrays, length: int) -> NamedArrays:
@@ -331,7 +343,13 @@ def check_close(target: Runtime, file: Path, signature: Signature, seq_length: i
     row: NamedArrays = {name: np.array(values, np.int32) for name, values in signature.example.items()}
     row = _pad_row(row, seq_length) if target.is_fixed else row
     outputs, expected = target.load(file)(row), _tensorflow_call(signature)(row)
-    apart = largest_difference(outputs, expected, row) if outputs.keys() == expected.keys() else float("inf")
+    apart = float("inf")
+    if outputs.keys() == expected.keys():
+        scales = {name: np.maximum(1, np.abs(x)) for name, x in expected.items()}
+        outputs, expected = (
+            {name: part[name] / scales[name] for name in scales} for part in (outputs, expected)
+        )
+        apart = largest_difference(outputs, expected, row)
     if not apart <= RUNTIME_TOLERANCE:
         raise CheckFailed(f"{target.title}: outputs are {apart:.1e} away from TensorFlow's")
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import INPUT_MASK
-from albert_tf.io import new_local_folder
+from albert_tf.io import csv_text, new_local_folder
 from albert_tf.models.encoder import AlbertEncoder, ModelInputs
 from albert_tf.report import LINES, ReportTable
 
@@ -94,13 +94,15 @@ def write_attention(
     """
     from albert_tf.report_folder import draw_attention_maps
 
-    rows = [
-        (text, layer + 1, head + 1, start, names[start], end, names[end], float(value))
-        for text, (text_map, names) in enumerate(zip(maps, pieces, strict=True))
-        for (layer, head, start, end), value in np.ndenumerate(text_map)
-    ]
-    table = ReportTable("attention", "", ATTENTION_COLUMNS, rows)
     with new_local_folder(Path(output)) as folder:
-        (folder / "attention.csv").write_text(table.csv(), encoding="utf-8")
+        with (folder / "attention.csv").open("w", encoding="utf-8") as file:
+            file.write(csv_text([ATTENTION_COLUMNS]))
+            for text, (text_map, names) in enumerate(zip(maps, pieces, strict=True)):
+                for layer, layer_map in enumerate(text_map, start=1):  # there may be millions of rows
+                    rows = (
+                        (text, layer, head + 1, start, names[start], end, names[end], float(value))
+                        for (head, start, end), value in np.ndenumerate(layer_map)
+                    )
+                    file.write(csv_text(rows))
         for number, text_map in enumerate(maps):
             (folder / f"attention-{number}.png").write_bytes(draw_attention_maps(text_map, pieces[number]))

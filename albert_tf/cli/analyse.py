@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -165,7 +166,8 @@ def _encoder_inputs(
     tokenizer = run.load_tokenizer()
     files = input_files(flags.input)
     check_text_files(files)
-    lines = (line.decode().strip() for file in files for line in text_lines(file).as_numpy_iterator())
+    rows = itertools.chain.from_iterable(text_lines(file).as_numpy_iterator() for file in files)
+    lines = (row.removeprefix(codecs.BOM_UTF8).decode().strip() for row in rows)
     texts = list(itertools.islice(filter(None, lines), flags.max_texts))
     if not texts:
         raise InputError(f"{', '.join(files)}: no text in there")

@@ -101,11 +101,12 @@ def _pretrain(flags: argparse.Namespace) -> None:
         config = output.config if output.has_recipe else resolve_run(flags.init_from).config
     if not targets.needs_masks:
         flags.masked_lm_prob = getattr(flags, "masked_lm_prob", 0.0)
+    is_chosen = flags.recipe is not None
     flags.recipe = flags.recipe or (
         flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_STUDENT_RECIPE
     )
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
-    (size,) = pretrain.candidate_sizes(flags, config, is_begun=output.has_recipe)
+    (size,) = pretrain.candidate_sizes(flags, config, is_begun=output.has_recipe, warns=is_chosen)
     vocabulary = teacher.resolve_vocabulary(flags.vocabulary)
     tokenizer = {**teacher.tokenizer_of(vocabulary), **shared.provided_tokenizer_settings(flags)}
     settings = Distillation(

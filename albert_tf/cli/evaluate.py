@@ -48,8 +48,7 @@ def run(flags: argparse.Namespace) -> None:
         columns = shared.provided_columns(flags)
         evaluation = evaluate_finetuned(flags.run, flags.data, flags.eval, columns=columns, **options)
         report = evaluation.report(flags.run)
-        content = report.to_dict()
-        metrics = content if flags.json else {name: content[name] for name in evaluation.metrics}
+        metrics = report.to_dict() if flags.json else {x: report.metrics[x] for x in evaluation.metrics}
         data = flags.data or ", ".join(flags.eval)
         shared.output_report(report, flags.report, f"Evaluation of {flags.run} on {data}")
     else:

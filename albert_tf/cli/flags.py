@@ -279,7 +279,7 @@ def check_report(flags: argparse.Namespace) -> None:
     if flags.report is not None:
         check_new_local_folder(Path(flags.report))
         output = getattr(flags, "output", None)
-        if output is not None and Path(flags.report).absolute() == Path(output).absolute():
+        if output is not None and Path(output).absolute().is_relative_to(Path(flags.report).absolute()):
             raise InputError(f"--report {flags.report}: the run will be there: name another folder")
 
 

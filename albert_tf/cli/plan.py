@@ -83,7 +83,8 @@ def run(flags: argparse.Namespace) -> None:
     rows = [
         (title, *(_format_figure(plan[name], name, unit) for plan in plans.values()))
         for name, title, unit in _TABLE
-        if any(plan[name] is not None for plan in plans.values())
+        if (flags.memory and name.startswith("accumulate"))
+        or any(plan[name] is not None for plan in plans.values())
     ]
     print("\n".join(ReportTable("plan", "", ("", *plans), rows).text()))
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 SUMMARY = "train a model, or resume"
 
+# Settings that finished examples keep.
+_OF_EXAMPLES = ("input_format", "masked_lm_prob", "max_ngram", "short_seq_prob", "whole_word")
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of the command."""
@@ -52,16 +55,28 @@ def run(flags: argparse.Namespace) -> None:
             "--budget decides the warm-up, a tenth of the steps at most: leave --warmup_steps out"
         )
     read_vocabulary(flags.vocabulary)  # raises if it is missing
-    tokenizer = resolve_settings(flags.vocabulary, shared.provided_tokenizer_settings(flags))
+    tokenizer = shared.provided_tokenizer_settings(flags)
     with quiet_start():
+        from albert_tf.conversion.init_from import resolve_run
+        from albert_tf.data.sources import check_makes_examples
         from albert_tf.pretraining.budget import TimeBudget, parse_duration, size_for_steps, size_of_run
         from albert_tf.pretraining.pretrain import pretrain
         from albert_tf.pretraining.pretraining_settings import Pretraining
         from albert_tf.runs.run_directory import RunDirectory
+        from albert_tf.text.tokenizer import open_tokenizer
     output = RunDirectory(flags.output, "output")
+    if (
+        flags.init_from is not None and not output.has_recipe
+    ):  # by default texts are tokenised as for the origin
+        origin = resolve_run(flags.init_from)
+        tokenizer = {**origin.tokenizer_of(origin.resolve_vocabulary(flags.vocabulary)), **tokenizer}
+        tokenizer = {name: tokenizer[name] for name in TOKENIZER_DEFAULTS}
+    tokenizer = resolve_settings(flags.vocabulary, tokenizer)
     config = None if flags.config is None else shared.resolve_config(flags.config)
     sizes = candidate_sizes(flags, config, is_begun=output.has_recipe)
     size = size_of_run(sizes, output.config) if output.has_recipe else size_for_steps(sizes)
+    given = [name for name in _OF_EXAMPLES if hasattr(flags, name)]
+    check_makes_examples(flags.train, open_tokenizer(flags.vocabulary, **tokenizer), given)
     settings = Pretraining(
         **shared.provided_run_settings(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},  # type: ignore[arg-type]
@@ -88,11 +103,12 @@ def family_warning(config: AlbertConfig, recipe: str) -> str | None:
 
 
 def candidate_sizes(
-    flags: argparse.Namespace, config: AlbertConfig | None, *, is_begun: bool
+    flags: argparse.Namespace, config: AlbertConfig | None, *, is_begun: bool, warns: bool = True
 ) -> Sequence[ModelSize]:
     """The networks that may be trained, with their recipes, from the smallest to the largest.
 
-    Without a config they are those of the recipe `one_machine`.
+    Without a config they are those of the recipe `one_machine`. `warns` is False to log no warning if the
+    recipe is for another family of networks.
     """
     from albert_tf.conversion.init_from import resolve_run
     from albert_tf.pretraining.budget import ONE_MACHINE, ModelSize, sizes_at_least, warmup_steps_for
@@ -115,7 +131,7 @@ def candidate_sizes(
 
     if config is not None:
         name = flags.recipe or (flags.config if flags.config in PRETRAINING_RECIPES else DEFAULT_RECIPE)
-        if line := family_warning(config, name):
+        if warns and (line := family_warning(config, name)):
             logging.warning(line)
         if config.pooler == "none":  # a sentence objective needs a pooler
             changes = {"sentence_objective": "none", **changes}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, check_choice, check_range
-from albert_tf.io import PathLike, check_new_local_folder
+from albert_tf.filesystem import check_new_folder, gfile_path
+from albert_tf.io import PathLike
 from albert_tf.runs.build_model import build_model, variable_shapes
 from albert_tf.runs.load_save import check_finite, save
 from albert_tf.runs.run_directory import BEST_KEY, RunDirectory, open_run
@@ -124,7 +124,7 @@ def compress(
       InputError: the network has factorised embeddings or shared layers already, a number is out of range,
         a file is damaged, or weights are non-finite.
     """
-    check_new_local_folder(Path(output))
+    check_new_folder(gfile_path(output, "output"))
     check_choice("blocks", blocks, BLOCKS)
     source = open_run(run)
     config = _compressed_config(source, embedding_size, num_hidden_groups)

@@ -17,17 +17,15 @@ from albert_tf.conversion.huggingface_tokenizer import with_tokenizer
 from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER, albert_tokenizer_json
 from albert_tf.conversion.transfer import ForeignModel, read_model, unpack
 from albert_tf.errors import InputError
-from albert_tf.filesystem import check_no_glob
+from albert_tf.filesystem import check_new_folder, check_no_glob, gfile_path
 from albert_tf.io import PathLike, check_new_local_folder, new_local_folder, write_local_json
 from albert_tf.runs.build_model import build_model, check_vocabulary
 from albert_tf.runs.load_save import check_finite, save
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import (
-    NO_NORMALIZATION,
     SENTENCEPIECE,
     TOKENIZER_KIND,
-    WORDPIECE,
     fingerprint_of,
     read_tokenizer_kind,
     read_vocabulary,
@@ -75,8 +73,7 @@ def convert(
       step: training step of a run's checkpoint. None: the step that `load` takes.
       revision: branch, tag or commit of a repository of Hugging Face. None: main.
       tokenizer: settings of a new run's tokenizer, `lowercase` and `strip_accents` (bool each), for a
-        checkpoint without them. None: True each, or False if Google's WordPiece vocabulary has capital
-        letters.
+        checkpoint without them. None: True each, or False if a WordPiece vocabulary has capital letters.
     Returns:
       A named tuple. `unused`: names of tensors that were not converted, since the target has no place for
       them. `newly_initialized`: names of variables that the source does not have, initialised at random.
@@ -96,7 +93,10 @@ def convert(
       []
     """
     # Writing checks this, too, but only after a large checkpoint has been read.
-    check_new_local_folder(Path(output))
+    if target == "run":
+        check_new_folder(gfile_path(output, "output"))
+    else:
+        check_new_local_folder(Path(output))
     if target == "google":
         check_no_glob(output, "output")
     if source == "run" and target in WRITERS:
@@ -120,9 +120,6 @@ def convert(
             "versions": {name: metadata.version(name) for name in ("tensorflow", "tf_keras", "numpy")},
         }
         settings = {**(tokenizer or {}), **(foreign.tokenizer or {})}
-        if source == "google" and not settings and _has_capitals(foreign.vocabulary):
-            logging.info("%s has pieces with capital letters: texts keep theirs", foreign.vocabulary)
-            settings = dict(NO_NORMALIZATION)
         save(model, output, foreign.vocabulary, tokenizer=settings, recipe=recipe, task=foreign.task)
     return Conversion(unused, newly_initialized, origin)
 
@@ -141,16 +138,6 @@ def _add_vocabulary(
         return foreign, "none: there is none beside the checkpoint; --vocabulary names one"
     is_rebuilt = foreign.vocabulary.parent == scratch
     return foreign, f"rebuilt from {FAST_TOKENIZER}" if is_rebuilt else str(file or foreign.vocabulary.name)
-
-
-def _has_capitals(vocabulary: Path | None) -> bool:
-    """Whether a WordPiece vocabulary without stored settings has pieces that no lowercased text has."""
-    if vocabulary is None or tokenizer_settings_path(vocabulary).exists():
-        return False
-    if read_tokenizer_kind(vocabulary) != WORDPIECE:
-        return False
-    pieces = open_tokenizer(vocabulary).vocabulary.pieces
-    return any(piece != piece.lower() and not piece.startswith("[") for piece in pieces)
 
 
 # Functions of a checkpoint's path, the path of its config or None, and `partial`.

@@ -32,7 +32,7 @@ from albert_tf.conversion.huggingface import (
 from albert_tf.conversion.huggingface_tokenizer import ADDED_TOKENS, SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG
 from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER
 from albert_tf.errors import InputError, WorkFailed
-from albert_tf.io import atomic_file
+from albert_tf.io import address_of, atomic_file
 from albert_tf.text.tokenizer_config import VOCABULARY_FILES
 
 _ARCHIVES_URL = "https://storage.googleapis.com/albert_models/"
@@ -79,6 +79,8 @@ def local_checkpoint(
     if revision is not None:
         raise InputError(f"revision={revision} is of a repository of Hugging Face, which {text} is not")
     if not is_name:
+        if (address := address_of(text)) is not None:
+            raise InputError(f"{address} is not on this machine: copy it here, and name the copy")
         return Path(text), None
     # Without tensorflow_hub, which has no timeout.
     address = f"{_ARCHIVES_URL}{text}.tar.gz" if source == "google" else f"{text}?tf-hub-format=compressed"

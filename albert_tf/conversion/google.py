@@ -226,7 +226,13 @@ def _open_hub_encoder(tensors: CheckpointTensors, config: AlbertConfig) -> Forei
         remedy = f"name a config with sharing={sharing!r}, num_hidden_groups=1"
         raise InputError(f"layers of {tensors.origin} {layers}: {remedy}")
     task = {"model": "encoder"}
-    return ForeignModel(tensors, config, task, variable_map("hub", config, task), None)
+    variables = variable_map("hub", config, task)
+    scopes = {variable.name.partition("/")[0] for variable in variables.values()}
+
+    def is_of_head(name: str) -> bool:  # of masked tokens, in published modules
+        return name.partition("/")[0] not in scopes
+
+    return ForeignModel(tensors, config, task, variables, None, is_ignored=is_of_head)
 
 
 def _infer_sharing(tensors: CheckpointTensors) -> str:

@@ -10,6 +10,7 @@ import functools
 import os
 import tempfile
 import urllib.parse
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +18,15 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from albert_tf.config import AlbertConfig, published_format
-from albert_tf.filesystem import is_local
+from albert_tf.errors import InputError
+from albert_tf.filesystem import is_local, temporary_folder
 from albert_tf.io import PathLike
 from albert_tf.runs.build_model import check_vocabulary
 from albert_tf.runs.run_directory import HUB, RunDirectory
+
+_CONVERSION = (
+    1  # raised if `convert` makes other runs of the same checkpoint: those in the cache are then made anew
+)
 
 
 class InitFrom(NamedTuple):
@@ -54,13 +60,13 @@ def open_init_from(
             module = origin.removeprefix(HUB)
             _convert("hub", module, run, vocabulary=vocabulary, tokenizer=tokenizer)
         else:
-            run = resolve_run(origin)
+            run = resolve_run(origin, vocabulary)
         file = run.resolve_vocabulary(vocabulary, tokenizer, origin)
         check_vocabulary(file, run.config.vocab_size)
         yield InitFrom(run.config, file, run.tokenizer_of(file), run)
 
 
-def resolve_run(origin: PathLike) -> RunDirectory:
+def resolve_run(origin: PathLike, vocabulary: PathLike | None = None) -> RunDirectory:
     """The run directory at a path or for a published name.
 
     A published checkpoint is downloaded and converted once; its run stays in the cache. A folder of
@@ -70,23 +76,30 @@ def resolve_run(origin: PathLike) -> RunDirectory:
     Args:
       origin: path of a run directory on any filesystem, path of a local folder of transformers, or a
         published name. See `local_checkpoint` for published names.
+      vocabulary: path of a vocabulary for a checkpoint whose own tokenizer cannot be converted.
     Raises:
       InputError: nothing has this name, or it cannot be converted.
       WorkFailed: a published checkpoint cannot be downloaded.
       OSError: a file cannot be read or written.
     """
-    name = os.fspath(origin)
+    name, vocabulary = os.fspath(origin), None if vocabulary is None else os.fspath(vocabulary)
     source = published_format(name)
     if source is None:
         run_directory = RunDirectory(name, "init_from")
         if not (is_local(run_directory.path) and run_directory.is_hugging_face):
             return run_directory
         newest = max(path.lstat().st_mtime_ns for path in Path(run_directory.path).iterdir())
-        return RunDirectory(Path(_convert_folder(run_directory.path, newest).name, "run"))
+        return _convert_folder(run_directory.path, newest, vocabulary)
     from albert_tf.conversion.download import cache_folder, local_checkpoint
 
-    _, commit = local_checkpoint(name, source)
-    run = cache_folder() / "runs" / source / urllib.parse.quote(name, safe="") / (commit or "run")
+    checkpoint, commit = local_checkpoint(name, source)
+    run = (
+        cache_folder()
+        / f"runs-{_CONVERSION}"
+        / source
+        / urllib.parse.quote(name, safe="")
+        / (commit or "run")
+    )
     if not run.exists():
         logging.info("converting %s to %s", name, run)
         run.parent.mkdir(parents=True, exist_ok=True)
@@ -95,6 +108,10 @@ def resolve_run(origin: PathLike) -> RunDirectory:
         except OSError:
             if not run.exists():  # otherwise another process was faster
                 raise
+        except InputError:
+            if vocabulary is None or source != "huggingface":
+                raise
+            return _convert_folder(str(checkpoint), 0, vocabulary)
     return RunDirectory(run)
 
 
@@ -105,9 +122,17 @@ def _convert(source: str, origin: str, run: PathLike, **options: Any) -> None:
 
 
 @functools.cache
-def _convert_folder(folder: str, newest: int) -> tempfile.TemporaryDirectory[str]:
-    """Converts a folder of transformers to a temporary run; again if `newest`, its last change, differs."""
+def _convert_folder(folder: str, newest: int, vocabulary: str | None) -> RunDirectory:
+    """Converts a folder of transformers to a temporary run; again if `newest`, its last change, differs.
+
+    `vocabulary` replaces the folder's if its tokenizer cannot be converted.
+    """
     logging.info("converting %s", folder)
-    temporary = tempfile.TemporaryDirectory()
-    _convert("huggingface", folder, Path(temporary.name, "run"))
-    return temporary
+    run = Path(temporary_folder().name, f"converted-{uuid.uuid4().hex}")
+    try:
+        _convert("huggingface", folder, run)
+    except InputError:
+        if vocabulary is None:
+            raise
+        _convert("huggingface", folder, run, vocabulary=vocabulary)
+    return RunDirectory(run)

@@ -18,6 +18,7 @@ from google.protobuf import empty_pb2, unknown_fields
 from albert_tf.config_formats import check_keys
 from albert_tf.errors import InputError, check_type
 from albert_tf.io import dump_json, read_local_json
+from albert_tf.runs.build_model import check_piece_count
 from albert_tf.text.byte_level_bpe import BytePairVocabulary
 from albert_tf.text.sentencepiece import SENTENCEPIECE_SPECIAL_TOKENS
 from albert_tf.text.text_tokenizer import Vocabulary
@@ -182,10 +183,12 @@ def _read_normalizer(settings: Mapping[str, Any] | None) -> tuple[dict[str, bool
     steps = (settings or {}).get("normalizers", [settings] if settings else [])
     kinds = [step["type"] for step in steps if step not in _QUOTE_REPLACEMENTS]
     strip_accents, lowercase = "StripAccents" in kinds, "Lowercase" in kinds
-    expected = ["NFKD", "StripAccents"] * strip_accents + ["Lowercase"] * lowercase + ["Precompiled"]
+    has_table = "Precompiled" in kinds  # SentencePiece's `identity` has none
+    expected = ["NFKD", "StripAccents"] * strip_accents + ["Lowercase"] * lowercase
+    expected += ["Precompiled"] * has_table
     if kinds != expected:
         raise InputError(f"normalizer is {', '.join(kinds) or 'none'}, not {', '.join(expected)}")
-    table = next(step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled")
+    table = next((step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"), "")
     return {"lowercase": lowercase, "strip_accents": strip_accents}, base64.b64decode(table, validate=True)
 
 
@@ -349,9 +352,7 @@ class FastTokenizer:
 
     def write_vocabulary(self, folder: Path, vocab_size: int) -> Path:
         """Writes the vocabulary's files and returns the path of the first; InputError for another size."""
-        if len(self.pieces) != vocab_size:
-            sizes = f"{len(self.pieces)} pieces, the config says vocab_size={vocab_size}"
-            raise InputError(f"{self.file} has {sizes}")
+        check_piece_count(str(self.file), len(self.pieces), vocab_size, exactly=True)
         for name, content in self.files().items():
             (folder / name).write_bytes(content)
         return folder / VOCABULARY_FILES[self.kind][0]

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
+from albert_tf.constants import PACKED_FORMATS
 from albert_tf.data.documents import CorpusSplit, corpus_documents, shuffle_elements
 from albert_tf.data.example_builder import ExampleBuilder, fill_batch
 from albert_tf.data.sources import DocumentSource, document_source, find_inputs, is_prepared
@@ -138,6 +139,10 @@ def pretraining_dataset(
     context = input_context or tf.distribute.InputContext()
     epochs = tf.int64.max if repeat else 1
     if kind == "examples" and share is None:
+        form, share_masked = example_settings.input_format, example_settings.masked_lm_prob
+        if form in PACKED_FORMATS or not share_masked:
+            other = f"input_format={form}, masked_lm_prob={share_masked}"
+            raise InputError(f"{files[0]} holds finished examples, masked pairs, and not {other}: name text")
         if example_settings.sentence_objective == "nsp" and any(map(is_prepared, files)):
             raise InputError(f"{files[0]}: prepare made its pairs for sop: set sentence_objective=sop")
         first, vocab_size = first_example(files), len(tokenizer.vocabulary)

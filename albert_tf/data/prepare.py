@@ -58,21 +58,21 @@ def runner_and_options(flags: Sequence[str]) -> tuple[PipelineRunner, PipelineOp
     runner = _create_runner(options.view_as(StandardOptions).runner)
     options, unknown = _parse_beam_flags(flags)  # again, with the options that the runner's module defines
     if unknown:
-        names = ", ".join(f"--{name}" for name in sorted(unknown))
-        raise InputError(f"{names}: neither a flag of prepare nor an option of Apache Beam or its runner")
+        problem = "neither flags of prepare nor options of Apache Beam or its runner"
+        raise InputError(f"{shlex.join(unknown)}: {problem}")
     if runner is None:
         return _local_runner(options.view_as(DirectOptions)), options
     return runner, options
 
 
-def _parse_beam_flags(flags: Sequence[str]) -> tuple[PipelineOptions, set[str]]:
-    """Beam's options, and the names of unknown flags; InputError for an invalid value."""
-    stderr = io.StringIO()
+def _parse_beam_flags(flags: Sequence[str]) -> tuple[PipelineOptions, list[str]]:
+    """Beam's options, and the words that it does not know; InputError for an invalid value."""
+    stderr, parsers = io.StringIO(), list[Any]()
     try:
         with contextlib.redirect_stderr(stderr):  # Beam's parser lists all its flags before its error
             options = PipelineOptions(list(flags))
-            known = options.get_all_options().keys()
-            return options, options.get_all_options(retain_unknown_options=True).keys() - known
+            options.get_all_options(add_extra_args_fn=parsers.append)
+            return options, parsers[0].parse_known_args(list(flags))[1]
     except SystemExit:
         raise InputError(stderr.getvalue().strip().rpartition("error: ")[2]) from None
 

@@ -239,14 +239,15 @@ def finish_output(plan: PreparationPlan) -> dict[str, Any]:
     for shard in shards.values():
         counts["dropped_duplicate"] += shard.pop("dropped_duplicate")
         counts.update({name: count for name, count in shard.items() if name != SHARD_BYTES})
-    if not counts["documents"]:
+    trained = sum(shard["documents"] for name, shard in shards.items() if not name.startswith(EVAL_SHARDS))
+    if not trained:
         for name in plan.shard_names:
             tf.io.gfile.remove(plan.path(name))
         clear_unfinished(plan)
         raise PreparationFailed(
-            f"no documents in {', '.join(file for file, _ in plan.files[:3])}, read with "
+            f"no documents to train on in {', '.join(file for file, _ in plan.files[:3])}, read with "
             f"input_format={plan.input_format}, text_field={plan.text_field} ({format_counts(counts)}): name "
-            "other files or another format"
+            "other files or another format, or lower eval_share, if it holds out all of them"
         )
     settings = plan.settings()
     stats = {

@@ -7,7 +7,7 @@ import itertools
 import os
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -104,11 +104,23 @@ def find_inputs(inputs: Paths, tokenizer: TextTokenizer) -> tuple[str, list[str]
         if is_prepared(shards[0]):
             check_prepared(folder, shards, tokenizer)
         has_documents = TOKENS_FEATURE in first_example(shards).features.feature
+        if has_documents and not is_prepared(shards[0]):
+            problem = (
+                f"{shards[0]}: beside it is no {STATS_FILE}, which tells by which vocabulary it was made"
+            )
+            raise InputError(f"{problem}: copy it there")
         file_of_kind["documents" if has_documents else "examples"] = shards[0]
     if len(file_of_kind) > 1:
         kinds = " and ".join(f"{file} holds {kind}" for kind, file in file_of_kind.items())
         raise InputError(f"{kinds}: read them one after the other")
     return next(iter(file_of_kind)), files
+
+
+def check_makes_examples(inputs: Paths, tokenizer: TextTokenizer, settings: Collection[str]) -> None:
+    """Raises InputError if there are names of settings of examples, and the inputs are finished examples."""
+    if settings and find_inputs(inputs, tokenizer)[0] == "examples":
+        names = ", ".join(f"`{name}`" for name in sorted(settings))
+        raise InputError(f"{names}: finished examples keep their pairs and masks: leave it out")
 
 
 def corpus_files(inputs: Paths) -> list[str]:
@@ -174,8 +186,8 @@ def document_source(
     """
     if kind == "examples":
         raise InputError(
-            f"{files[0]} holds finished examples, not documents to count or to hold out: name text, "
-            "or a folder of `albert-tf prepare`"
+            f"{files[0]} holds finished examples, not documents to count or to hold out: name text or a "
+            "folder of `albert-tf prepare`; to pre-train, other examples by `eval`"
         )
     if kind == "documents":
         return prepared_source(files)

@@ -298,6 +298,14 @@ class PreparedRun(NamedTuple):
         return batches_per_epoch(self.data.rows, self.recipe.batch_size)
 
 
+def _has_trained_pooler(start: InitFrom) -> bool:
+    """False if the network has no pooler, or a random one: not converted, or trained without a loss."""
+    origin = {} if start.run is None else start.run.recipe
+    is_random = any(name.startswith("pooler/") for name in origin.get("fresh", ()))
+    has_loss = origin.get("sentence_objective") != "none" or origin.get("init_from") is not None
+    return start.config.pooler != "none" and has_loss and not is_random
+
+
 def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> PreparedRun:
     """Reads and tokenises the data of a run, and compares it with an existing run; writes nothing.
 
@@ -308,8 +316,8 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
     spec, recipe = settings.task_spec, settings.hyper_parameters(start.config)
     config = recipe.apply_dropout(start.config)
     if spec.task_class.is_pooled and recipe.pooling == FIRST:  # the head reads the pooled output
-        if settings.freeze and config.pooler == "none":
-            problem = f"{settings.init_from} has no pooler, and a new one would stay as it begins, at random"
+        if settings.freeze and not _has_trained_pooler(start):
+            problem = f"{settings.init_from} has no trained pooler, and a new one would stay at random"
             raise InputError(f"freeze={settings.freeze!r}: {problem}: set pooling={MEAN!r}")
         config = config.with_pooler()
     check_memory(config, TRAINING_COPIES)

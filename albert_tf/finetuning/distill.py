@@ -160,7 +160,8 @@ def load_teacher(
     Raises:
       InputError: the teacher has other labels, or its weights are non-finite.
     """
-    known = list(map(normalize_label, run.task.get("labels", []) if labels else []))
+    names = run.task.get("labels") or map(str, range(run.task.get("num_labels", 0)))
+    known = list(map(normalize_label, names if labels else []))
     if sorted(known) != sorted(labels):
         raise InputError(f"the labels {list(labels)} are not those of {run}, {known}: name another teacher")
     order = [known.index(label) for label in labels]
@@ -250,7 +251,8 @@ def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
     """
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
     teacher = resolve_run(settings.teacher)
-    vocabulary = teacher.resolve_vocabulary(settings.vocabulary, tokenizer)
+    opened = open_tokenizer(settings.vocabulary, **tokenizer)
+    teacher.resolve_vocabulary(settings.vocabulary, opened.settings)  # raises if it does not fit
     targets, has_mlm_head = settings.targets or default_soft_targets(teacher), _has_mlm_head(teacher)
     if targets.soft_weight and not has_mlm_head:
         raise InputError(f"{teacher} has no head for masked tokens: set soft_weight=0, or name a `task`")
@@ -260,7 +262,7 @@ def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
             f"masked_lm_prob=0: no token is masked, and {needed}={getattr(targets, needed)} needs them: set "
             "one of the two"
         )
-    pieces = len(open_tokenizer(vocabulary).vocabulary)
+    pieces = len(opened.vocabulary)
     if teacher.config.vocab_size != pieces:
         raise InputError(
             f"vocab_size={teacher.config.vocab_size} of {teacher} is not the {pieces} pieces of its "

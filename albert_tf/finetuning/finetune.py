@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,8 +19,10 @@ from albert_tf.finetuning.finetuned_model import create_predict_fn, mean_loss
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.reports import data_lines, final_lines, summary
 from albert_tf.finetuning.task_table import set_metrics
+from albert_tf.models.heads import OUTPUT_BIASES
 from albert_tf.models.loss_sums import LossFn
 from albert_tf.optimization import recipe_optimizer
+from albert_tf.pretraining.pretraining_settings import trained_positions
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.run_directory import BEST_KEY, EVALUATION, SUMMARY_FILE, RunDirectory, step_order
 from albert_tf.runs.warm_start import warm_start_from
@@ -29,8 +32,6 @@ from albert_tf.tasks.task import FinetuningTask
 from albert_tf.training.metrics_logger import loss_metrics
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, model_options
 from albert_tf.training.trainer import LogFunction, train, training_scope
-
-OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")
 
 
 def finetune(
@@ -113,10 +114,17 @@ def initial_values(
 
     Note: the bias of a regression's head starts at the mean of the labels, and not at 0 as in
     google-research/albert: at fine-tuning's learning rates it would take thousands of steps to move that far.
+    For the same reason the head of a regression on another scale is left.
     """
     _, data, contents = prepared
-    warm_start = None if origin is None else warm_start_from(origin, contents.config, contents.task)
-    if warm_start is not None:
+    scores = data.task.targets(data.sets.train) if isinstance(data.task, Regression) else None
+    warm_start = None
+    if origin is not None:
+        trained = trained_positions(origin)
+        warm_start = warm_start_from(origin, contents.config, contents.task, trained_positions=trained)
+        bias = warm_start.read(OUTPUT_BIASES[0])
+        if scores is not None and bias is not None and not scores.min() <= bias[0] <= scores.max():
+            warm_start = warm_start.without_head()
         new = ", ".join(
             dict.fromkeys(variable.partition("/")[0] for variable in warm_start.newly_initialized)
         )
@@ -128,9 +136,9 @@ def initial_values(
 
     def read(variable: str) -> np.ndarray | None:
         value = None if warm_start is None else warm_start.read(variable)
-        if value is None and variable in OUTPUT_BIASES and isinstance(data.task, Regression):
+        if value is None and variable in OUTPUT_BIASES and scores is not None:
             shape = [contents.config.num_hidden_layers - 1, 1] if variable.startswith("exits") else [1]
-            return np.full(shape, data.task.targets(data.sets.train).mean(), np.float32)
+            return np.full(shape, scores.mean(), np.float32)
         return value
 
     return read
@@ -158,6 +166,11 @@ def _create_evaluate_fn(
             chain = itertools.chain.from_iterable
             reported = task.report([*chain(records)], [*chain(predictions)]).metrics
             metrics |= {name: reported[name] for name in {best_metric} & reported.keys()}
+        if not math.isfinite(metrics.get(best_metric, math.nan)):
+            message = (
+                "the evaluation data gives no %s: the newest step is taken, and early_stop has no effect"
+            )
+            logging.log_first_n(logging.WARNING, message, 1, best_metric)
         return metrics
 
     return evaluate
@@ -175,7 +188,8 @@ def finetune_runs(
       runs: number of runs.
       report: called with each log line.
     Returns:
-      The best run, and its records to evaluate on, by the name of their set.
+      The best run, and its records to evaluate on, by the name of their set. On a host that is not the chief
+      some run, and no records.
     Raises:
       InputError: before the first run, if a setting is impossible, or `output` is itself a run. The other
         errors are the errors of `finetune`.
@@ -184,6 +198,8 @@ def finetune_runs(
     for number, (name, run_settings) in enumerate(settings_of_run.items(), start=1):
         report(f"run {number} of {runs}: {run_settings.output}")
         dev[name] = finetune(run_settings, report)
+    if not any(dev.values()):  # on a host that is not the chief
+        return RunDirectory(run_settings.output), {}
     comparison = summary({name: RunDirectory(x.output) for name, x in settings_of_run.items()})
     folder = RunDirectory(settings.output)
     write_json(folder.file(SUMMARY_FILE), comparison)

@@ -13,7 +13,9 @@ _BINARY = (
     *(keras.metrics.TrueNegatives, keras.metrics.FalseNegatives),
     *(keras.metrics.PrecisionAtRecall, keras.metrics.RecallAtPrecision),
     *(keras.metrics.SensitivityAtSpecificity, keras.metrics.SpecificityAtSensitivity),
+    *(keras.metrics.BinaryAccuracy, keras.metrics.FBetaScore, keras.metrics.F1Score),
 )
+_ACCURACIES = ("accuracy", "acc", "binary_accuracy", "BinaryAccuracy")
 
 
 @keras.saving.register_keras_serializable("albert_tf")
@@ -34,8 +36,10 @@ class ProbabilityMetric(keras.metrics.Metric):
 
     def needs_rows(self, num_labels: int) -> bool:
         """True if labels must be rows [B, K]."""
-        names_one = getattr(self.metric, "class_id", None) is not None
-        return self.multi_label or num_labels > 2 or names_one or getattr(self.metric, "multi_label", False)
+        takes_rows = isinstance(self.metric, keras.metrics.FBetaScore) or (
+            getattr(self.metric, "class_id", None) is not None
+        )
+        return self.multi_label or num_labels > 2 or takes_rows or getattr(self.metric, "multi_label", False)
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: Any = None) -> Any:
         """Adds a batch."""
@@ -72,7 +76,15 @@ class ProbabilityMetric(keras.metrics.Metric):
 
 
 def probability_metric(metric: Any, multi_label: bool = False) -> Any:
-    """Wraps a binary metric of Keras' `compile` for logits; other metrics stay as they are."""
+    """Wraps a binary metric of Keras' `compile` for logits; other metrics stay as they are.
+
+    For `multi_label`, Keras' short names of the accuracy mean the binary accuracy.
+    """
+    if multi_label and isinstance(metric, str) and metric in _ACCURACIES:
+        return keras.metrics.BinaryAccuracy(metric, threshold=0.0)
+    is_of_logits = isinstance(metric, keras.metrics.BinaryAccuracy) and not metric.get_config()["threshold"]
+    if multi_label and is_of_logits:
+        return metric
     if isinstance(metric, str) and metric in [kind.__name__ for kind in _BINARY]:
         metric = keras.metrics.get(metric)
     return ProbabilityMetric(metric, multi_label) if isinstance(metric, _BINARY) else metric

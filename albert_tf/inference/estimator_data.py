@@ -18,10 +18,17 @@ from albert_tf.inference.inputs import check_same_form
 from albert_tf.inference.predictor import Predictor, load_predictor
 from albert_tf.io import dump_json, replace_folder, temporary_path
 from albert_tf.runs.load_save import load, save
-from albert_tf.runs.run_directory import METRICS_FILE, RunDirectory
+from albert_tf.runs.run_directory import (
+    CONFIG_FILE,
+    METRICS_FILE,
+    RECIPE_FILE,
+    TASK_FILE,
+    RunDirectory,
+)
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord, normalize_label
 from albert_tf.text.text_tokenizer import as_list
+from albert_tf.text.tokenizer_config import TOKENIZER_FILE, VOCABULARY_FILES
 
 MADE_BY = "TextEstimator.fit"  # entry `command` of recipe.json; such runs may be replaced
 
@@ -77,9 +84,16 @@ class PickledRun:
 
 
 def check_replaceable(output: RunDirectory) -> None:
-    """Raises FileExistsError unless the path is free, or holds a run of an earlier fit."""
+    """Raises FileExistsError unless the path is free, or holds a run of an earlier fit and nothing else."""
     if output.recipe.get("command") != MADE_BY:
         filesystem.check_new_folder(output.path)
+        return
+    vocabularies = (name for names in VOCABULARY_FILES.values() for name in names)
+    own = {"checkpoints", CONFIG_FILE, TASK_FILE, RECIPE_FILE, METRICS_FILE, TOKENIZER_FILE, *vocabularies}
+    if others := sorted(set(filesystem.list_entries(output.path)) - own):
+        raise FileExistsError(
+            f"{output} also holds {others[0]}, which `fit` would delete: move it, or name another `output`"
+        )
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -291,6 +291,7 @@ def choose_head(
     head = {"model": "classifier", "num_labels": num_labels, "pooling": pooling, "labels": labels}
     exits = {name: stored[name] for name in ("early_exit", "exit_threshold") if name in stored}
     is_same = bool(stored) and arguments_of(head | exits) == arguments_of(stored)
+    is_same = is_same and bool(stored.get("multi_label")) == multi_label
     is_kept = is_same and stored.get("labels") in (None, labels)
     if is_kept:
         head |= exits

@@ -18,6 +18,7 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
+from albert_tf.config import published_format
 from albert_tf.constants import ENCODER_INPUTS, FIRST, INPUT_MASK, TRUNCATE, WINDOWS
 from albert_tf.conversion.init_from import open_init_from
 from albert_tf.errors import InputError, MissingFileError, make_check, shorten
@@ -39,7 +40,7 @@ from albert_tf.inference.inputs import (
     tokenize_inputs,
     translate_label_errors,
 )
-from albert_tf.io import PathLike, check_path
+from albert_tf.io import PathLike, address_of, check_path
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.encoder import encoder_inputs
@@ -48,7 +49,7 @@ from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.recipes import LongTexts
 from albert_tf.runs.build_model import build_model, task_of
 from albert_tf.runs.load_save import check_finite, save
-from albert_tf.runs.run_directory import BEST_KEY, TASK_FILE, RunDirectory, best_run
+from albert_tf.runs.run_directory import TASK_FILE, RunDirectory, best_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
@@ -79,6 +80,8 @@ _DEFAULTS: dict[str, Callable[[], tuple[Any, list[Any]]]] = {
 _OPTIONAL_ENTRIES = ("multi_label", "threshold", "long")  # of task.json
 _DECISIONS = ("multi_label", "threshold")
 _LONG = tuple(field.name for field in dataclasses.fields(LongTexts))
+
+_MAX_TOKENS = 2**28  # of all texts with padding; each takes 12 bytes
 
 # Inputs that Keras takes as they are: batches, and token ids.
 _BATCHES = (keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
@@ -218,7 +221,9 @@ class TextClassifier(keras.Model):
           FileNotFoundError: the checkpoint or the vocabulary does not exist.
           WorkFailed: a published checkpoint cannot be downloaded.
         """
-        is_folder = check_path(run, "run").is_dir()
+        is_folder = check_path(run, "run").is_dir() or (
+            address_of(run) is not None and published_format(os.fspath(run)) is None
+        )
         origin = best_run(run).path if is_folder else os.fspath(run)
         with open_init_from(origin, vocabulary) as start:
             assert start.run is not None
@@ -592,6 +597,11 @@ class TextClassifier(keras.Model):
             if y is not None:
                 y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
             columns = self._padded_length(rows)
+            if len(rows) * columns > _MAX_TOKENS:
+                raise InputError(
+                    f"{argument} holds {len(rows)} texts, the longest of {columns} tokens, too much for one "
+                    "array: shorten that text, or give a tf.data.Dataset of batches"
+                )
             x = pack_texts(rows, columns)
             lines = truncation_report(rows, max(columns, self.seq_length), self.long_texts.long)
         if learns and pairs is not None:
@@ -638,8 +648,6 @@ class TextClassifier(keras.Model):
         if not run.has(TASK_FILE):
             return
         existing, entries = run.task, self.task_entries()
-        if BEST_KEY in existing:
-            raise InputError(f"{run} takes the step that is best by its metrics: name another folder")
         for name in sorted({*entries, *_OPTIONAL_ENTRIES} - {"task", PAIRS_KEY}):
             if existing.get(name) != entries.get(name):
                 found = f"{name}={shorten(existing.get(name))}, the model {shorten(entries.get(name))}"

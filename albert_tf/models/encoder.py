@@ -78,19 +78,34 @@ class NetworkModel(keras.Model):
         self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None
     ) -> tf.Tensor:
         """Keras' loss of the outputs that have targets."""
+        self._check_weights(sample_weight, y, y_pred)
         return super().compute_loss(x, y, self._outputs_with_targets(y_pred, y), sample_weight)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> dict[str, Any]:
         """Keras' metrics of the outputs that have targets."""
+        self._check_weights(sample_weight, y, y_pred)
         return super().compute_metrics(x, y, self._outputs_with_targets(y_pred, y), sample_weight)
 
+    @staticmethod
+    def _check_weights(sample_weight: Any, targets: Any, outputs: Any) -> None:
+        """Raises InputError for weights by names without targets, which Keras would leave or pair wrongly."""
+        named = targets if isinstance(targets, Mapping) else outputs
+        are_named = isinstance(sample_weight, Mapping) and isinstance(named, Mapping)
+        if are_named and (unknown := sample_weight.keys() - named.keys()):
+            raise InputError(f"sample_weight {sorted(unknown)}: the targets are {', '.join(sorted(named))}")
+
     def _outputs_with_targets(self, outputs: Any, targets: Any) -> Any:
-        """The outputs that a dict of targets names; all outputs for other targets.
+        """The outputs that a dict of targets names; the only output for other targets.
 
         Keras pairs outputs and losses by their places in flat lists. A list among the outputs, such as
         `encoder_outputs`, would shift the outputs after it, and so would losses of outputs without targets.
         """
-        if not (isinstance(targets, Mapping) and isinstance(outputs, Mapping)):
+        if not isinstance(outputs, Mapping) or targets is None:
+            return outputs
+        if not isinstance(targets, Mapping):
+            if len(outputs) > 1:
+                names = ", ".join(sorted(outputs))
+                raise InputError(f"targets have no names, and the outputs are {names}: give a dict by name")
             return outputs
         if unknown := targets.keys() - outputs.keys():
             raise InputError(

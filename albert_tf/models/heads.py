@@ -71,6 +71,9 @@ class OutputLayer(Layer):
         return biased_logits(x, self.output_weights, self.output_bias)
 
 
+OUTPUT_BIASES = ("classifier/output_bias", "exits/output_bias")  # of classifiers and regressions
+
+
 def biased_logits(x: tf.Tensor, weights: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """Logits [R, K] of rows x [R, H], weights [K, H] and bias [K]; float32, since a softmax follows."""
     logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)

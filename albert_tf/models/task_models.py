@@ -278,7 +278,7 @@ class AlbertClassifier(PooledModel):
     Inputs: the inputs of `AlbertEncoder`.
 
     Outputs: `logits` float32 [B, K]. With `early_exit` also `exit_logits` float32 [B, L, K], one row for each
-    layer.
+    layer; in Keras' `fit` they need targets, too, or the exits stay at random.
 
     Args:
       config: architecture of the network.
@@ -316,7 +316,7 @@ class AlbertMultipleChoice(PooledModel):
     missing ones have an `input_mask` of zeros.
 
     Outputs: `logits` float32 [B, C]. With `early_exit` also `exit_logits` float32 [B, L, C], one row for each
-    layer.
+    layer; in Keras' `fit` they need targets, too, or the exits stay at random.
 
     Args:
       config: architecture of the network.

@@ -75,6 +75,15 @@ class Corpus:
             "held_out": held_out and {**held_out.split._asdict(), "what": held_out.description},
         }
 
+    @staticmethod
+    def shared_files(record: Mapping[str, Any]) -> list[str]:
+        """The names of files that are both trained and evaluated on, given the corpus' `record`."""
+        train, evaluated = (
+            {(file["bytes"], file["sha256"]): file["name"] for file in record[name] or () if file["bytes"]}
+            for name in ("train_files", "eval_files")
+        )
+        return [name for identity, name in evaluated.items() if identity in train]
+
     def training_batches(
         self, recipe: PretrainingRecipe, seed: int, data_service: str | None = None
     ) -> DistributedBatches:

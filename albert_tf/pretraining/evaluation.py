@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf.constants import INPUT_MASK, MLM_IDS, MLM_WEIGHTS
 from albert_tf.data.dataset import pretraining_dataset
 from albert_tf.data.example_builder import fill_batch
-from albert_tf.data.sources import evaluation_files, find_inputs
+from albert_tf.data.sources import check_makes_examples, evaluation_files
 from albert_tf.data.tfrecords import name_damaged_files
 from albert_tf.errors import InputError, MissingFileError, check_range
 from albert_tf.models.task_models import AlbertPretrainer
@@ -73,9 +73,7 @@ def evaluate_run(
         raise MissingFileError(f"{run} has no vocabulary: copy it there")
     check_range("passes", passes, at_least=1)
     chosen = [*changes.keys() - {"seq_length", "max_predictions"}, *(["passes"] if passes > 1 else [])]
-    if chosen and find_inputs(evaluation_files(inputs), run.load_tokenizer())[0] == "examples":
-        names = ", ".join(f"`{name}`" for name in sorted(chosen))
-        raise InputError(f"{names}: finished examples keep their pairs and masks: leave it out")
+    check_makes_examples(evaluation_files(inputs), run.load_tokenizer(), chosen)
     if "seq_length" in changes or "masked_lm_prob" in changes:
         changes.setdefault("max_predictions", None)
     changes["sentence_objective"] = model.sentence_objective

@@ -12,6 +12,7 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
+from albert_tf.config import AlbertConfig
 from albert_tf.conversion.init_from import resolve_run
 from albert_tf.data.tfrecords import name_damaged_files
 from albert_tf.errors import InputError
@@ -25,11 +26,14 @@ from albert_tf.pretraining.corpus import Corpus
 from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 from albert_tf.pretraining.pretraining_settings import (
     EVAL_SINCE,
+    TRAINED_POSITIONS,
     Pretraining,
     check_same_run,
     evaluated_since,
+    positions_before,
     read_recipe,
     text_record,
+    trained_positions,
 )
 from albert_tf.recipes import PretrainingRecipe, Stage
 from albert_tf.runs.build_model import build_model
@@ -72,50 +76,36 @@ def pretrain(
     with training_scope(run, compute, report):
         # A resumed run has its weights already.
         origin = None if run.steps() or settings.init_from is None else resolve_run(settings.init_from)
+        opened = open_tokenizer(settings.vocabulary, **tokenizer)
+        vocabulary = opened.vocabulary
         if origin is not None:
-            origin.resolve_vocabulary(settings.vocabulary, tokenizer)  # raises early if it does not fit
-        vocabulary = open_tokenizer(settings.vocabulary).vocabulary
-        padding, offset = vocabulary.special_ids.padding, settings.config.position_offset
-        if offset and padding != offset - 1:
-            report(
-                f"padding has id {padding} in the vocabulary, and RoBERTa's code counts positions by id "
-                f"{offset - 1}, as byte-level BPE has it: `convert` will refuse this run"
-            )
-        sizes: Sequence[ModelSize] = [ModelSize(config=settings.config, recipe=settings.recipe)]
-        if settings.budget:
-            sizes = settings.budget.sizes
-            if run.has_recipe:
-                sizes = [size_of_run(sizes, run.config).with_steps(read_recipe(run).steps)]
-        sizes = [
-            dataclasses.replace(size, config=size.config.replace(vocab_size=len(vocabulary)))
-            for size in sizes
-        ]
+            origin.resolve_vocabulary(settings.vocabulary, opened.settings)  # raises early if it does not fit
+        _report_padding_position(settings.config, vocabulary.special_ids.padding, report)
+        sizes = _candidate_sizes(settings, run, len(vocabulary))
         warm_starts = {}
         for size in sizes:  # raises before the text is read
             check_size(size, compute)
             if origin is not None:
                 warm_starts[size.config] = warm_start_from(
-                    origin, size.config, task, extend_positions=settings.extend_positions
+                    origin,
+                    size.config,
+                    task,
+                    extend_positions=settings.extend_positions,
+                    trained_positions=trained_positions(origin),
                 )
+        positions = positions_before(run, origin)
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
         corpus = corpus.with_held_out_split(settings.recipe.examples, text_record(run))
-        corpus_record = corpus.record()
-        make_training = functools.partial(_make_training, settings, corpus, extend)
+        make_training = functools.partial(_make_training, settings, corpus, extend, positions)
 
         size = sizes[0]
         if settings.budget and not run.has_recipe:
             size = choose_size(settings.budget.seconds, sizes, make_training, report)
         record = {
-            **flatten_record(size.recipe),
-            **corpus_record,
-            **settings.run_record(run),
+            **_record(settings, run, size.recipe, corpus),
             "vocabulary": vocabulary.fingerprint,
-            "extend_positions": settings.extend_positions,
-            "budget": settings.budget and settings.budget.seconds,
+            TRAINED_POSITIONS: positions,
         }
-        since = evaluated_since(run, corpus_record["eval_files"])
-        if since >= 0:
-            record[EVAL_SINCE] = since
         if run.has_recipe:
             run.check_vocabulary(settings.vocabulary, vocabulary.fingerprint)
             check_same_run(run, {**size.config.to_dict(), **task, **tokenizer, **record}, size.recipe)
@@ -125,9 +115,46 @@ def pretrain(
             initial_values = _initial_values(size, warm_starts.get(size.config), corpus, report)
         contents = RunContents(size.config, task, settings.vocabulary, tokenizer, record)
         note = f"; held out: {corpus.held_out.description}" if corpus.held_out else ""
-        best = LOWEST_LOSS._replace(after=since)
+        best = LOWEST_LOSS._replace(after=record.get(EVAL_SINCE, -1))
         training = dataclasses.replace(make_training(size, initial_values), best=best)
         train(run, training, contents, report, note)
+
+
+def _report_padding_position(config: AlbertConfig, padding: int, report: LogFunction) -> None:
+    """Reports a padding id that does not fit the positions of RoBERTa's code."""
+    if config.position_offset and padding != config.position_offset - 1:
+        report(
+            f"padding has id {padding} in the vocabulary, and RoBERTa's code counts positions by id "
+            f"{config.position_offset - 1}, as byte-level BPE has it: `convert` will refuse this run"
+        )
+
+
+def _candidate_sizes(settings: Pretraining, run: RunDirectory, vocab_size: int) -> list[ModelSize]:
+    """The sizes to choose from: those of a budget, or the one of an existing run or of the settings."""
+    sizes: Sequence[ModelSize] = [ModelSize(config=settings.config, recipe=settings.recipe)]
+    if settings.budget:
+        sizes = settings.budget.sizes
+        if run.has_recipe:
+            sizes = [size_of_run(sizes, run.config).with_steps(read_recipe(run).steps)]
+    return [dataclasses.replace(size, config=size.config.replace(vocab_size=vocab_size)) for size in sizes]
+
+
+def _record(
+    settings: Pretraining, run: RunDirectory, recipe: PretrainingRecipe, corpus: Corpus
+) -> dict[str, Any]:
+    """The entries of recipe.json about the settings and the text."""
+    corpus_record = corpus.record()
+    for name in corpus.shared_files(corpus_record) if corpus.eval is not None else ():
+        logging.warning("%s is in `train`, too: the evaluation is of text that the network learns", name)
+    since = evaluated_since(run, corpus_record["eval_files"])
+    return {
+        **flatten_record(recipe),
+        **corpus_record,
+        **settings.run_record(run),
+        "extend_positions": settings.extend_positions,
+        "budget": settings.budget and settings.budget.seconds,
+        **({EVAL_SINCE: since} if since >= 0 else {}),
+    }
 
 
 def _initial_values(
@@ -169,10 +196,11 @@ def _make_training(
     settings: Pretraining,
     corpus: Corpus,
     extend: ExtendLosses,
+    trained_positions: int,
     size: ModelSize,
     initial_values: InitialValues | None = None,
 ) -> Training:
-    """Creates the model of a size, its optimizer and its stages."""
+    """Creates the model of a size, its optimizer and its stages. See `_training_stages`."""
     compute, recipe = settings.compute, size.recipe
     keras.utils.set_random_seed(settings.seed)
     model = build_model(size.config, _task(recipe), read=initial_values, **model_options(compute))
@@ -188,7 +216,9 @@ def _make_training(
         model=model,
         optimizer=build_optimizer(optimizer, model, compute),
         loss_fn=loss_fn,
-        stages=_training_stages(settings, model, recipe, corpus, extend(make_loss_fn()), metrics),
+        stages=_training_stages(
+            settings, model, recipe, corpus, extend(make_loss_fn()), metrics, trained_positions
+        ),
         metrics=metrics,
         seed=settings.seed,
         compute=compute,
@@ -208,13 +238,14 @@ def _training_stages(
     corpus: Corpus,
     loss_fn: LossFn,
     metrics: Callable[[Mapping[str, LossSum]], dict[str, float]],
+    trained_positions: int,
 ) -> list[TrainingStage]:
     """Creates the stages of a recipe. Each is evaluated with the depth and the length that it trains.
 
     When a stage first uses longer sequences, its new positions start as copies of the trained positions.
+    There are `trained_positions` at the beginning.
     """
-    compute, stages = settings.compute, list[TrainingStage]()
-    trained_positions = 0 if settings.init_from is None else model.config.max_position_embeddings
+    compute, stages, trained = settings.compute, list[TrainingStage](), trained_positions
 
     def training_stage(stage: Stage, end: int) -> TrainingStage:
         stage_recipe = recipe.for_stage(stage)
@@ -224,9 +255,7 @@ def _training_stages(
         evaluate = make_evaluator(functools.partial(model, num_hidden_layers=depth), loss_fn, compute.xla)
         eval_batch_size = compute.microbatch_rows(stage_recipe.batch_size)
         eval_batches = corpus.evaluation_batches(stage_recipe.examples, eval_batch_size)
-        repeat_positions = functools.partial(
-            model.encoder.embeddings.repeat_positions, trained_positions, length
-        )
+        repeat_positions = functools.partial(model.encoder.embeddings.repeat_positions, trained, length)
         return TrainingStage(
             end=end,
             batch_size=stage_recipe.batch_size,
@@ -237,10 +266,10 @@ def _training_stages(
             evaluate=lambda: metrics(evaluate(eval_batches)),
             arguments={"num_hidden_layers": depth},
             description=shape if recipe.stages else {},
-            on_start=repeat_positions if 0 < trained_positions < length else None,
+            on_start=repeat_positions if 0 < trained < length else None,
         )
 
     for stage, end in zip(recipe.all_stages, recipe.stage_ends, strict=True):
         stages.append(training_stage(stage, end))
-        trained_positions = max(trained_positions, recipe.for_stage(stage).examples.seq_length)
+        trained = max(trained, recipe.for_stage(stage).examples.seq_length)
     return stages

@@ -20,6 +20,7 @@ from albert_tf.training.run_settings import RunSettings
 
 # Entries of recipe.json about the text. Text is compared by the content of its files.
 TEXT_ENTRIES = ("train", "train_files", "eval", "eval_files", "held_out")
+TRAINED_POSITIONS = "trained_positions"  # entry: the number of positions that were trained before the run
 EVAL_SINCE = "eval_since"  # entry of recipe.json: the step since which the run evaluates on its present text
 
 
@@ -42,7 +43,12 @@ class Pretraining(RunSettings):
       InputError: a setting is impossible; the message names it.
     """
 
-    CHANGEABLE: ClassVar[Collection[str]] = (*RunSettings.CHANGEABLE, *TEXT_ENTRIES, EVAL_SINCE)
+    CHANGEABLE: ClassVar[Collection[str]] = (
+        *RunSettings.CHANGEABLE,
+        *TEXT_ENTRIES,
+        EVAL_SINCE,
+        TRAINED_POSITIONS,
+    )
 
     config: AlbertConfig
     recipe: PretrainingRecipe
@@ -109,6 +115,29 @@ def evaluated_since(run: RunDirectory, eval_files: Sequence[Any] | None) -> int:
     if run.recipe["eval_files"] == eval_files:
         return run.recipe.get(EVAL_SINCE, -1)
     return max(run.steps(), default=-1)
+
+
+def trained_positions(run: RunDirectory) -> int:
+    """The number of positions that a run has trained: all, unless its pre-training had shorter sequences."""
+    most = run.config.max_position_embeddings
+    if "train_files" not in run.recipe:  # converted or fine-tuned
+        return most
+    recipe, step = read_recipe(run), run.default_step() or 0
+    begins = (0, *recipe.stage_ends)
+    lengths = [
+        recipe.for_stage(stage).examples.seq_length
+        for stage, begin in zip(recipe.all_stages, begins, strict=False)
+        if begin < step
+    ]
+    return min(max([positions_before(run), *lengths]), most)
+
+
+def positions_before(run: RunDirectory, origin: RunDirectory | None = None) -> int:
+    """The number of positions that were trained before a run began. A new one starts from `origin`."""
+    if not run.has_recipe:
+        return 0 if origin is None else trained_positions(origin)
+    is_new = run.recipe.get("init_from") is None
+    return run.recipe.get(TRAINED_POSITIONS, 0 if is_new else run.config.max_position_embeddings)
 
 
 def text_record(run: RunDirectory) -> Mapping[str, Any] | None:

@@ -33,15 +33,16 @@ def check_vocabulary(path: str | os.PathLike[str], vocab_size: int, *, exactly: 
     Args:
       path: path of the vocabulary.
       vocab_size: number of the network's embeddings, V. The vocabulary may have fewer pieces.
-      exactly: True if the vocabulary must have V pieces, as in published checkpoints.
+      exactly: True if the vocabulary must have V pieces, as in published checkpoints, or up to 127 fewer:
+        tables of embeddings are padded to a multiple of 8, 64 or 128.
     """
     vocabulary = TOKENIZER_CLASSES[read_tokenizer_kind(path)].vocabulary_class.from_file(path)
     check_piece_count(os.fspath(path), len(vocabulary), vocab_size, exactly=exactly)
 
 
 def check_piece_count(name: str, pieces: int, vocab_size: int, *, exactly: bool = False) -> None:
-    """Raises InputError if a vocabulary has more pieces than V, or with `exactly` fewer."""
-    if pieces > vocab_size or (exactly and pieces < vocab_size):
+    """Raises InputError if a vocabulary has more pieces than V, or with `exactly` 128 fewer or more."""
+    if pieces > vocab_size or (exactly and pieces <= vocab_size - 128):
         raise InputError(f"{name} has {pieces} pieces, the config says vocab_size={vocab_size}")
 
 

@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 from albert_tf.io import PathLike
 from albert_tf.runs.build_model import arguments_of, build_model, check_vocabulary, task_of
 from albert_tf.runs.checkpoints import write_checkpoint
-from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunContents, RunDirectory, open_run
+from albert_tf.runs.run_directory import BEST_KEY, CONFIG_FILE, TASK_FILE, RunContents, RunDirectory, open_run
 
 
 def save(
@@ -39,8 +39,8 @@ def save(
       task: for a new run, further entries of task.json, such as `labels`.
     Raises:
       FileExistsError: the run has a checkpoint of this step, or the directory holds something else.
-      InputError: the run is of another model, the model is not one of this package, or the vocabulary does
-        not fit the model or the tokenizer's settings.
+      InputError: the run is of another model or chooses its step by metrics, the model is not one of this
+        package, or the vocabulary does not fit the model or the tokenizer's settings.
       OSError: a file cannot be read or written.
 
     Example:
@@ -55,6 +55,10 @@ def save(
         same = run.task.get("model") == entries["model"] and arguments_of(run.task) == arguments_of(entries)
         if not same or run.config != model.config:
             raise InputError(f"{run} is the run of another model: its {CONFIG_FILE} or {TASK_FILE} differs")
+        if BEST_KEY in run.task:
+            raise InputError(
+                f"{run} takes the step that is best by its metrics, and this has none: name another folder"
+            )
         write_checkpoint(run, step, model=model)
         return
     if vocabulary is not None:

@@ -378,7 +378,8 @@ class RunDirectory:
         settings = self.tokenizer_of(path)
         if differing := {key: value for key, value in (tokenizer or {}).items() if settings[key] != value}:
             raise InputError(
-                f"{name or self} was trained with {settings}, not with {differing}: leave that out"
+                f"{name or self} was trained with {settings}, not with {differing}: leave that out, or name "
+                "the vocabulary in the run"
             )
         return path
 

@@ -84,7 +84,7 @@ _HELD_OUT = make_object_check({"of": _TEXT, "begin": _SHARE, "end": _SHARE, "wha
 RECIPE_SCHEMA: dict[str, Check] = {
     **dict.fromkeys(("command", "vocabulary"), _TEXT),
     **dict.fromkeys(("init_from", "init_from_sha256"), _NAME_OR_NULL),
-    **dict.fromkeys(("eval_since", "steps", "warmup_steps"), _COUNT_OR_NULL),
+    **dict.fromkeys(("eval_since", "steps", "trained_positions", "warmup_steps"), _COUNT_OR_NULL),
     **dict.fromkeys(("eval_files", "train_files"), _or_null(check_identities)),
     "chosen_threshold": make_object_check(
         {"step": check_count, "eval_sha256": _OBJECT, "figures": _check_figures}

@@ -56,6 +56,19 @@ class WarmStart(NamedTuple):
             *([f"not copied: {_describe_layers(self.unused_layers)}"] if self.unused_layers else []),
         ]
 
+    def without_head(self) -> WarmStart:
+        """The same, but the classifier and those of early exits start at random."""
+        origins = {
+            name: x for name, x in self.origins.items() if not name.startswith(("classifier/", "exits/"))
+        }
+        left = {name: x for name, x in self.origins.items() if name not in origins}
+        return self._replace(
+            read=lambda name: self.read(name) if name in origins else None,
+            origins=origins,
+            newly_initialized=(*self.newly_initialized, *left),
+            unused=(*self.unused, *left.values()),
+        )
+
 
 def _part(name: str) -> str:
     """The group of a layer's variable; for other variables the name itself."""
@@ -85,7 +98,12 @@ def _layers_of(names: Sequence[str], config: AlbertConfig) -> tuple[int, ...]:
 
 
 def warm_start_from(
-    run: PathLike, config: AlbertConfig, task: Mapping[str, Any], *, extend_positions: bool = False
+    run: PathLike,
+    config: AlbertConfig,
+    task: Mapping[str, Any],
+    *,
+    extend_positions: bool = False,
+    trained_positions: int | None = None,
 ) -> WarmStart:
     """Plans how a network of the same widths begins with the weights of a run.
 
@@ -104,6 +122,8 @@ def warm_start_from(
       config: architecture of the network.
       task: entries of the network's task.json.
       extend_positions: True to allow more positions than the run has.
+      trained_positions: number of the run's positions that are trained; the others are copies of these, too.
+        None: all.
     Raises:
       FileNotFoundError: the run or its checkpoint does not exist.
       InputError: a file of the run is damaged, the widths differ, or there are more positions.
@@ -116,6 +136,7 @@ def warm_start_from(
             "dropout and the pooler may differ, and the network may have no segment types"
         )
     has, positions = source.config.max_position_embeddings, config.max_position_embeddings
+    trained = has if trained_positions is None else trained_positions
     if positions > has and not extend_positions:
         raise InputError(
             f"max_position_embeddings={positions}: {run} has {has}, `extend_positions` copies them"
@@ -137,13 +158,13 @@ def warm_start_from(
         if value is None or name != "embeddings/position_embeddings":
             return value
         before, rows = np.split(value, [config.position_offset])  # positions begin after the offset
-        return np.concatenate([before, np.resize(rows, [positions, *rows.shape[1:]])])  # repeats the rows
+        return np.concatenate([before, np.resize(rows[:trained], [positions, *rows.shape[1:]])])  # repeats
 
     unused = tuple(sorted(source.shapes.keys() - set(origins.values())))
     return WarmStart(
         read=read,
         origins=origins,
-        positions=(has, positions),
+        positions=(trained, positions),
         newly_initialized=tuple(name for name in shapes if name not in origins),
         unused=unused,
         unused_layers=_layers_of(unused, source.config),
@@ -164,8 +185,14 @@ def _has_same_purpose(source: Mapping[str, Any], task: Mapping[str, Any], name: 
     """False for a variable of a head that learned something else than the network will learn."""
     if name.startswith(("embeddings/", "encoder/", "pooler/", "cls/predictions/")):
         return True
-    of_sentences = name.startswith("cls/seq_relationship/")
-    decisive = ["sentence_objective"] if of_sentences else ["model", "task", "labels", "pooling"]
+    if name.startswith("cls/seq_relationship/"):
+        return source.get("sentence_objective") == task.get("sentence_objective")
+    if "task" not in source:  # converted: the model's head and its labels decide
+        count = source.get("num_labels", 0)
+        labels = source.get("labels") or list(map(str, range(count)))
+        is_number = count == 1 and not source.get("multi_label")
+        source = {**source, "task": task.get("task"), "labels": None if is_number else labels}
+    decisive = ("model", "task", "labels", "pooling", "multi_label", "num_labels")
     return all(source.get(key) == task.get(key) for key in decisive)
 
 

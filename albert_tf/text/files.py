@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import collections
 import gzip
 import hashlib
 import io
@@ -19,6 +20,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError, check_count, make_check, make_list_check, make_object_check
 from albert_tf.filesystem import exists
+from albert_tf.io import check_encodable
 
 Paths = str | os.PathLike | Iterable[str | os.PathLike]
 
@@ -41,13 +43,18 @@ def expand_globs(inputs: Paths) -> list[str]:
     Raises:
       FileNotFoundError: a path does not exist, a glob matches nothing, or the list is empty.
       OSError: a path cannot be read.
+      InputError: a name is not UTF-8, as TensorFlow needs it.
     """
     patterns = path_list(inputs)
     if not patterns:
         raise FileNotFoundError("no input files: an empty list was given")
     paths: list[str] = []
     for pattern in patterns:
-        found = [pattern] if exists(pattern) else sorted(tf.io.gfile.glob(pattern))
+        check_encodable(pattern)
+        try:
+            found = [pattern] if exists(pattern) else sorted(tf.io.gfile.glob(pattern))
+        except UnicodeDecodeError:
+            raise InputError(f"{pattern}: a name there is not UTF-8: rename it") from None
         if not found:
             raise FileNotFoundError(f"{pattern}: no such file or glob: correct the path")
         # TensorFlow returns ./text.txt for the glob text.*.
@@ -58,10 +65,9 @@ def expand_globs(inputs: Paths) -> list[str]:
 def distinct_paths(inputs: Paths) -> list[str]:
     """The paths that `expand_globs` finds; InputError if one is given twice."""
     paths = [path for one in path_list(inputs) for path in expand_globs(one)] or expand_globs(inputs)
-    names = [os.path.normpath(path) for path in paths]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise InputError(f"{name} is given twice: name it once")
+    names = collections.Counter(map(os.path.normpath, paths))
+    if (most := names.most_common(1)) and most[0][1] > 1:
+        raise InputError(f"{most[0][0]} is given twice: name it once")
     return paths
 
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from absl import logging
+
 from albert_tf.errors import InputError, MissingFileError, check_choice, check_names, check_type
 from albert_tf.io import PathLike, path_exists, read_local_bytes, read_local_json
 
@@ -82,6 +84,8 @@ def resolve_settings(
 ) -> dict[str, bool]:
     """The settings of a vocabulary's tokenizer: the requested ones, else its stored ones, else the defaults.
 
+    A WordPiece vocabulary with capital letters keeps the case and the accents of texts by default.
+
     Args:
       vocabulary: path of the vocabulary; None: there is none, so nothing is stored.
       requested: settings by name; None stands for a setting that is not requested. Byte-level BPE ignores
@@ -94,7 +98,13 @@ def resolve_settings(
     unused = NO_NORMALIZATION if kind == BYTE_LEVEL_BPE else {}
     requested = {name: x for name, x in (requested or {}).items() if x is not None and name not in unused}
     settings = check_tokenizer_settings({TOKENIZER_KIND: kind, **requested})
-    if vocabulary is None or (stored := _read_stored_settings(vocabulary)) is None:
+    stored = None if vocabulary is None else _read_stored_settings(vocabulary)
+    if vocabulary is None or stored is None:
+        is_open = kind == WORDPIECE and not requested.keys() & NO_NORMALIZATION.keys()
+        if is_open and vocabulary is not None and _has_capitals(vocabulary):
+            message = "%s has pieces with capital letters: texts keep their case and accents"
+            logging.log_first_n(logging.INFO, message, 1, vocabulary)
+            return {**settings, **NO_NORMALIZATION}
         return settings
     path, values = stored
     stored_settings = check_tokenizer_settings(values, f"{path}: ")
@@ -177,6 +187,16 @@ def split_vocabulary_lines(content: bytes, name: str) -> list[str]:
     if text.startswith("\ufeff"):
         raise InputError(f"{name} begins with a byte order mark, U+FEFF: save it without")
     return text.removesuffix("\n").split("\n")
+
+
+def _has_capitals(vocabulary: PathLike) -> bool:
+    """True if a twentieth of a WordPiece vocabulary's pieces, or more, are pieces of no lowercased text."""
+    file = _main_file(vocabulary)
+    if not file.is_file():  # the error of `read_vocabulary` explains it
+        return False
+    pieces = read_local_bytes(file).decode("utf-8", "replace").splitlines()
+    pieces = [piece for piece in pieces if not piece.startswith("[")]
+    return 20 * sum(piece != piece.lower() for piece in pieces) > len(pieces)
 
 
 def _main_file(vocabulary: PathLike) -> Path:

@@ -90,6 +90,8 @@ class LoopSettings:
     def __post_init__(self) -> None:
         for name in ("log_every", "eval_every", "checkpoint_every", "keep", "early_stop"):
             check_range(name, getattr(self, name), at_least=1 if name == "keep" else 0)
+        if self.early_stop and not self.eval_every:
+            raise InputError(f"early_stop={self.early_stop} counts evaluations: set eval_every, which is 0")
         _ = self.profile_steps  # checks `profile`
 
     @property

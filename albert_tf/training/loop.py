@@ -65,8 +65,8 @@ def train_stage(run: RunDirectory, training: Training, stage: TrainingStage, sta
                 raise notice.stop_exception(f"after step {loop.step}, which is saved in {run}")
             if evaluating:
                 loop.evaluate()
-        # A request to stop that came during the evaluation: the next stage's loop would not see it.
-        if loop.step == stage.end < training.steps and any_host(notice.received):
+        # A request to stop that came during the evaluation: the next stage or seed would not see it.
+        if any_host(notice.received):
             raise notice.stop_exception(f"after step {loop.step}, which is saved in {run}")
 
 

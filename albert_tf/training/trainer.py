@@ -103,6 +103,8 @@ def train(
     if is_chief and not run.has_recipe:
         run.create(contents._replace(recipe=recipe))
     with run.lock() if is_chief else contextlib.nullcontext():
+        if is_new and is_chief and run.steps():
+            raise BlockingIOError(f"{run} was trained by another process meanwhile: type the command again")
         if is_chief:
             remove_unfinished_checkpoints(run)
         damaged = [] if is_new else _restore_newest(run, state, training)

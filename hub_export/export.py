@@ -56,7 +56,7 @@ def cast_model(model: keras.Model, dtype: str) -> keras.Model:
     values = {variable.name.removesuffix(":0"): variable for variable in model.variables}
 
     def create_in_dtype(create: Any, **kwargs: Any) -> tf.Variable:
-        is_narrow = not kwargs["name"].endswith(OUTPUT_BIASES)
+        is_narrow = not (kwargs["name"] or "").endswith(OUTPUT_BIASES)
         if is_narrow and kwargs["dtype"] == tf.float32:  # Keras' step counter is an integer
             kwargs |= {"dtype": dtype, "initial_value": tf.cast(kwargs["initial_value"], dtype)}
         return create(**kwargs)

@@ -49,7 +49,7 @@ from albert_tf.models.task_models import AlbertClassifier
 from albert_tf.recipes import LongTexts
 from albert_tf.runs.build_model import build_model, task_of
 from albert_tf.runs.load_save import check_finite, save
-from albert_tf.runs.run_directory import TASK_FILE, RunDirectory, best_run
+from albert_tf.runs.run_directory import HUB, TASK_FILE, RunDirectory, best_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
@@ -81,7 +81,7 @@ _OPTIONAL_ENTRIES = ("multi_label", "threshold", "long")  # of task.json
 _DECISIONS = ("multi_label", "threshold")
 _LONG = tuple(field.name for field in dataclasses.fields(LongTexts))
 
-_MAX_TOKENS = 2**28  # of all texts with padding; each takes 12 bytes
+_MAX_TOKENS = 2**28  # of all texts with padding, if these are read whole; each takes 12 bytes
 
 # Inputs that Keras takes as they are: batches, and token ids.
 _BATCHES = (keras.utils.Sequence, Iterator, tf.distribute.DistributedDataset)
@@ -221,10 +221,10 @@ class TextClassifier(keras.Model):
           FileNotFoundError: the checkpoint or the vocabulary does not exist.
           WorkFailed: a published checkpoint cannot be downloaded.
         """
-        is_folder = check_path(run, "run").is_dir() or (
-            address_of(run) is not None and published_format(os.fspath(run)) is None
-        )
-        origin = best_run(run).path if is_folder else os.fspath(run)
+        is_folder, origin = check_path(run, "run").is_dir(), os.fspath(run)
+        if address_of(run) is not None and not origin.startswith(HUB):
+            is_folder = published_format(origin) is None
+        origin = best_run(run).path if is_folder else origin
         with open_init_from(origin, vocabulary) as start:
             assert start.run is not None
             stored = start.run
@@ -597,7 +597,7 @@ class TextClassifier(keras.Model):
             if y is not None:
                 y = labels.targets(y, len(rows), "y" if argument == "x" else f"{argument}[1]")
             columns = self._padded_length(rows)
-            if len(rows) * columns > _MAX_TOKENS:
+            if self.long_texts.long == WINDOWS and len(rows) * columns > _MAX_TOKENS:
                 raise InputError(
                     f"{argument} holds {len(rows)} texts, the longest of {columns} tokens, too much for one "
                     "array: shorten that text, or give a tf.data.Dataset of batches"

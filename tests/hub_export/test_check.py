@@ -57,6 +57,14 @@ def test_another_answer_than_in_memory_fails(tmp_path):
             check(tmp_path, expected)
 
 
+def test_differences_are_relative_to_numbers_above_1(tmp_path):
+    folder = save(tmp_path / "thousands", lambda x: {"y": 2000 * x})
+    name = "serving_default/y/0"
+    check(folder, {name: np.array([2000.01], np.float32)})
+    with pytest.raises(CheckFailed, match=r"differs by 0\.1"):
+        check(folder, {name: np.array([2000.1], np.float32)})
+
+
 def test_two_loaders_that_answer_differently_fail(tmp_path, monkeypatch):
     run_in_session = module_comparison.run_in_session
     monkeypatch.setattr(

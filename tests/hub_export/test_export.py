@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.runs.run_directory import RunDirectory
 from hub_export import export as export_module
 from hub_export.__main__ import main
-from hub_export.export import export
+from hub_export.export import cast_model, export
 from tests.albert_tf.commands import mistake
 from tests.full_disk import no_file_beyond
 from tests.tiny import TINY
@@ -85,6 +85,19 @@ def test_weights_that_are_not_finite_are_named(small_run, tmp_path):
         with pytest.raises(ValueError, match=r"NaN or infinity in pooler/dense/bias: .* 0$"):
             export(tmp_path / "run", tmp_path / "out", encoder_only=True, dtype=dtype)
     assert names(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize("early_exit", [False, True])
+def test_the_bias_of_a_regression_is_not_rounded_in_bfloat16(early_exit):
+    model = albert_tf.AlbertClassifier(TINY, 1, early_exit=early_exit)
+    biases = [variable for variable in model.variables if variable.name.endswith("output_bias:0")]
+    for bias in biases:
+        bias.assign(tf.fill(bias.shape, 1995.3))
+    narrow, ids = cast_model(model, "bfloat16"), {"input_word_ids": tf.constant([[2, 8, 9, 3]])}
+    for name, logits in model(ids).items():
+        np.testing.assert_allclose(narrow(ids)[name], logits, atol=0.1, err_msg=name)
+    wide = {variable.name for variable in narrow.variables if variable.dtype == tf.float32}
+    assert wide == {bias.name for bias in biases}
 
 
 def test_what_no_export_has_written_is_refused_at_once(small_run, tmp_path):

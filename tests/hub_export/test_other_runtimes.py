@@ -14,10 +14,11 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.constants import EXPORT_RUNTIMES
+from albert_tf.constants import EXPORT_RUNTIMES, INPUT_MASK
 from albert_tf.errors import InputError
 from albert_tf.runs.load_save import load
 from albert_tf.runs.run_directory import open_run
+from albert_tf.tasks.serving import Signature
 from hub_export import other_runtimes
 from hub_export.__main__ import main
 from hub_export.module_comparison import CheckFailed
@@ -191,3 +192,55 @@ def test_texts_to_calibrate_by_may_be_compressed(run_of, tmp_path):
     )
     for one, other in zip(*read, strict=True):
         np.testing.assert_equal(one, other)
+
+
+def calibration_rows(run, file, seq_length=32):
+    return other_runtimes.read_calibration_rows(open_run(run), load(run), file, seq_length)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "tagger"])
+def test_a_tab_makes_no_pairs_for_a_run_of_single_texts(kind, run_of, tmp_path):
+    (tmp_path / "texts").write_text("The tower.\tThe sea.\nBees.\tBread.\n")
+    with pytest.raises(InputError, match=re.escape(f"calibrate='{tmp_path}/texts'")):
+        calibration_rows(run_of(kind), tmp_path / "texts")
+
+
+def test_of_many_texts_512_are_taken_evenly(run_of, tmp_path, monkeypatch):
+    (tmp_path / "numbers").write_text("".join(f"{number}\n" for number in range(1000)))
+
+    class Served:
+        """Makes of a text the number that it is."""
+
+        def __init__(self, *_):
+            pass
+
+        def model_inputs(self, text):
+            return {INPUT_MASK: tf.ones([1, 3], tf.int32), "number": tf.strings.to_number(text)[tf.newaxis]}
+
+    monkeypatch.setattr(other_runtimes, "ServingModel", Served)
+    numbers = [row["number"].item() for row in calibration_rows(run_of("classifier"), tmp_path / "numbers")]
+    assert len(numbers) == 512
+    assert set(np.diff(numbers)) == {1, 2} and numbers[0] < 2 and numbers[-1] > 997
+
+
+@pytest.mark.parametrize(("kind", "least"), [("answerability", 5), ("tagger", 3)])
+def test_the_least_length_is_that_of_the_head(kind, least, run_of, tmp_path, monkeypatch):
+    """One of SQuAD 2.0 follows up five starts."""
+    monkeypatch.setattr(other_runtimes.Runtime, "check_installed", lambda *_: None)
+    with pytest.raises(InputError, match=rf"seq_length={least - 1} .* {least} "):
+        export_to(run_of(kind), tmp_path / "out", "litert", seq_length=least - 1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_converted_networks_are_compared_relatively_to_numbers_above_1(tmp_path):
+    """And floats alone: of starts that are as good, runtimes may take any first."""
+    example, expected = {INPUT_MASK: [[1, 1]]}, {"logits": [[1995.3]], "start_top_index": [[0, 1]]}
+    signature = Signature(lambda **_: {name: tf.constant(x) for name, x in expected.items()}, example)
+    for logit, is_close in ((1995.8, True), (1999.0, False)):
+        outputs = {"logits": np.array([[logit]]), "start_top_index": np.array([[1, 0]])}
+        target = RUNTIMES["onnx"]._replace(load=lambda file, outputs=outputs: lambda row: outputs)
+        if is_close:
+            other_runtimes.check_close(target, tmp_path, signature, 2)
+            continue
+        with pytest.raises(CheckFailed, match="ONNX"):
+            other_runtimes.check_close(target, tmp_path, signature, 2)

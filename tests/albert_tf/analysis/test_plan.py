@@ -130,6 +130,14 @@ def test_the_table_and_the_figures(capsys):
     assert lines["steps"] == "125,000"
 
 
+def test_where_nothing_fits_the_table_says_so(capsys):
+    words = ["plan", "--config", "albert_base_v2", "--against", "none"]
+    for memory, expected in (([], None), (["--memory", "0.01"], "none fits")):
+        assert cli.run([*words, *memory]) == 0
+        lines = {line[:28].strip(): line[28:].strip() for line in capsys.readouterr().out.splitlines()}
+        assert lines.get("smallest --accumulate") == lines.get("the same with --remat") == expected
+
+
 def test_the_second_network_is_left_out_where_it_has_too_few_positions(tmp_path, capsys):
     (tmp_path / "long.json").write_text(TINY.replace(max_position_embeddings=1024).to_json_string())
     words = ["--config", tmp_path / "long.json", "--batch_size", 8, "--seq_length", 1024]

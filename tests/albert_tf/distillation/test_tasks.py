@@ -63,6 +63,25 @@ def test_logits_of_a_teacher_are_in_the_order_of_the_students_labels(task_teache
     assert np.ptp(own) > 0
 
 
+def test_a_converted_teacher_has_numbers_for_labels_and_gives_its_head(
+    teacher_of, task_taught, begun, tmp_path
+):
+    """Its task.json names neither labels nor a task."""
+    converted = teacher_of(BERT, {"model": "classifier", "num_labels": 2})
+    rows = [{"text": text, "kind": str(number % 2)} for number, text in enumerate(SENTENCES[:6])]
+    file = write_jsonl(tmp_path / "own.jsonl", rows)
+    training, contents = begun(distill_task, task_taught(teacher=converted, train=file, eval=file))
+    assert contents.task["labels"] == ["0", "1"]
+    after, before = weights_of(training.model), weights(converted)
+    for name in ("classifier/output_weights:0", "classifier/output_bias:0"):
+        np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+    run, batch = RunDirectory(converted), {"input_word_ids": tf.constant([[2, 9, 8, 3]])}
+    logits = load_teacher(run, ComputeConfig(), ["1", "0"])(batch)["logits"]
+    np.testing.assert_array_equal(logits, load_teacher(run, ComputeConfig())(batch)["logits"][:, ::-1])
+    with pytest.raises(InputError, match=r"\['0', '1'\]"):
+        load_teacher(run, ComputeConfig(), ["0", "2"])
+
+
 @pytest.mark.slow
 def test_run_directory_of_a_student(student, own_table):
     recipe = json.loads((student / "recipe.json").read_text())

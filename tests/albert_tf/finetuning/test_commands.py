@@ -110,6 +110,7 @@ def test_mistakes_of_flags_are_one_line(words, files, capsys, tmp_path):
         ({"task": "regression"}, "own.csv:2: label 'speech'"),
         ({"report": files}, f"{files} exists already"),
         ({"report": tmp_path / "run", "output": tmp_path / "run"}, "the run will be there"),
+        ({"report": tmp_path / "all", "output": tmp_path / "all/run"}, f"--report {tmp_path}/all: the run"),
     ):
         assert message in mistake(capsys, *words(**changes)), changes
     assert not list(tmp_path.iterdir())

@@ -168,8 +168,26 @@ def test_nothing_is_written_where_there_is_nothing_to_learn_from(asked, tmp_path
     assert not run.exists()
 
 
-def test_a_new_pooler_is_not_frozen_at_random(asked, run_of, tiny_vocabulary):
-    task = {"model": "pretrainer", "sentence_objective": "none"}
-    run = run_of(build_model(TINY.replace(pooler="none"), task), tiny_vocabulary, task)
-    with pytest.raises(InputError, match=r"freeze='encoder'.* no pooler.*pooling='mean'"):
-        finetune(asked(init_from=run, config=None, vocabulary=None, freeze="encoder"))
+@pytest.mark.parametrize(
+    ("recipe", "changes", "is_trained"),
+    [
+        ({"made_by": "a test"}, {"pooler": "none"}, False),
+        ({"sentence_objective": "none"}, {}, False),
+        ({"converted_from": "huggingface", "fresh": ["pooler/dense/kernel", "pooler/dense/bias"]}, {}, False),
+        ({"sentence_objective": "sop"}, {}, True),
+        ({"sentence_objective": "none", "init_from": "albert_base_v2"}, {}, True),  # trained there
+        ({"converted_from": "huggingface", "fresh": ["cls/predictions/output_bias"]}, {}, True),
+    ],
+)
+def test_a_pooler_that_was_never_trained_is_not_frozen(
+    recipe, changes, is_trained, asked, begun, tiny_vocabulary, tmp_path
+):
+    task = {"model": "pretrainer", "sentence_objective": recipe.get("sentence_objective", "none")}
+    model = build_model(TINY.replace(num_hidden_layers=1, **changes), task)
+    albert_tf.save(model, tmp_path / "origin", tiny_vocabulary, recipe=recipe)
+    made = asked(init_from=tmp_path / "origin", config=None, vocabulary=None, freeze="encoder")
+    if is_trained:
+        begun(finetune, made)
+        return
+    with pytest.raises(InputError, match=r"freeze='encoder'.*pooling='mean'"):
+        finetune(made)

@@ -137,6 +137,13 @@ def test_median_best_and_spread_by_hand(tmp_path):
     assert summary([made[0], *equal])["best_run"] == "seed-6"
 
 
+def test_a_host_that_is_not_the_chief_writes_no_summary(asked, tmp_path, monkeypatch):
+    monkeypatch.setattr(finetune, "finetune", lambda *_: {})
+    run, dev = finetune_runs(asked(tmp_path / "runs"), 2)
+    assert (run.path, dev) == (str(tmp_path / "runs/seed-1"), {})
+    assert not (tmp_path / "runs").exists()
+
+
 def test_impossible_runs(asked, finetuned, tmp_path):
     """Which shows before the first one has trained for hours."""
     for made, count, message in (

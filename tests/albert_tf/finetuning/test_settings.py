@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from absl import logging
 from sklearn.metrics import roc_auc_score
 
 from albert_tf import PRESETS
@@ -21,8 +22,9 @@ from albert_tf.recipes import QuestionSettings
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.columns import Columns
 from albert_tf.training.compute_settings import LoopSettings
+from tests.albert_tf.finetuning.runs import ROWS
 from tests.albert_tf.pretraining.runs import metrics
-from tests.tiny import TINY
+from tests.tiny import TINY, write_jsonl
 
 COLUMNS = Columns("text", None, "kind")
 OWN = {"output": "run", "task": "classification", "train": "own.csv", "columns": COLUMNS, "init_from": "r"}
@@ -242,6 +244,19 @@ def test_there_is_no_auc_of_three_labels(asked, tmp_path):
     file.write_text("text,kind\na boat,a\na bee,b\nbees,c\n")
     with pytest.raises(InputError, match="best_by='auc' is of two labels, and there are 3"):
         finetune(asked(tmp_path / "run", train=file, eval=file, evaluation={"best_by": "auc"}))
+
+
+@pytest.mark.parametrize(("best_by", "count"), [("accuracy", 0), ("auc", 1)])
+def test_a_metric_that_an_evaluation_lacks_is_told_once(
+    asked, begun, tmp_path, monkeypatch, caplog, best_by, count
+):
+    monkeypatch.setattr(logging, "_log_counter_per_token", {})  # of the tests before
+    tales = write_jsonl(tmp_path / "tales.jsonl", [row for row in ROWS if row["kind"] == "tale"])
+    training, _ = begun(finetune, asked(eval=tales, evaluation={"best_by": best_by}))
+    for _ in range(2):
+        found = training.stages[0].evaluate().get(best_by, np.nan)
+        assert np.isnan(found) == bool(count)
+    assert len([line for line in caplog.messages if best_by in line]) == count
 
 
 def test_the_flags():

@@ -14,7 +14,7 @@ from albert_tf.runs.build_model import build_model
 from albert_tf.tasks.columns import Columns
 from tests.albert_tf.finetuning.runs import RECIPE, ROWS
 from tests.albert_tf.pretraining.runs import weights, weights_of
-from tests.tiny import TINY, write_jsonl
+from tests.tiny import TINY, change_json, write_jsonl
 
 NETWORK = TINY.replace(num_hidden_layers=1, initializer_range=0.3)
 HEAD = {"classifier/output_weights:0", "classifier/output_bias:0"}
@@ -91,11 +91,15 @@ def test_a_pretrained_run(pretrained, start_of):
         ({"labels": ["tale", "speech"]}, False),
         ({"task": "rte"}, False),
         ({"pooling": "mean"}, False),
+        ({"task": None}, True),  # converted
+        ({"task": None, "labels": None}, False),  # whose names are 0 and 1
+        ({"task": None, "multi_label": True}, False),
     ],
 )
 def test_a_finetuned_run(saved, start_of, changes, is_same):
     """The head goes on only if it has learnt to tell the same apart, from the same."""
     entries = {"task": "classification", "labels": ["speech", "tale"], "seq_length": 32, **changes}
+    entries = {name: value for name, value in entries.items() if value is not None}
     pooling = {"pooling": entries.pop("pooling")} if "pooling" in entries else {}
     origin = saved({"model": "classifier", "num_labels": 2, **pooling}, **entries)
     found, lines = start_of(origin)
@@ -103,21 +107,39 @@ def test_a_finetuned_run(saved, start_of, changes, is_same):
     assert ("new: classifier" not in lines[0]) == is_same
 
 
-def test_a_regression_begins_at_the_mean_and_goes_on_where_it_was(pretrained, saved, start_of):
-    changes = {"task": "regression", "columns": Columns("text", None, "length")}
-    found, lines = start_of(pretrained, **changes)
-    lengths = [row["length"] for row in ROWS]
-    assert found["classifier/output_bias:0"] == pytest.approx([np.mean(lengths)], rel=1e-5)
-    assert any(line.startswith(f"scores: {min(lengths):g} to {max(lengths):g}") for line in lines)
+LENGTHS = [row["length"] for row in ROWS]
+NUMBERS = {"task": "regression", "columns": Columns("text", None, "length")}
+
+
+def test_a_regression_begins_at_the_mean(pretrained, start_of):
+    found, lines = start_of(pretrained, **NUMBERS)
+    assert found["classifier/output_bias:0"] == pytest.approx([np.mean(LENGTHS)], rel=1e-5)
+    assert any(line.startswith(f"scores: {min(LENGTHS):g} to {max(LENGTHS):g}") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("bias", "is_same"),
+    [(np.median(LENGTHS), True), (min(LENGTHS) - 0.1, False), (max(LENGTHS) + 0.1, False)],
+)
+def test_a_regression_goes_on_where_one_of_the_same_scale_was(saved, start_of, bias, is_same):
+    """On another scale it would take thousands of steps to move."""
     columns = {"text": "text", "label": "length"}
     origin = saved({"model": "classifier", "num_labels": 1}, task="regression", columns=columns)
-    assert start_of(origin, **changes)[0]["classifier/output_bias:0"] == 0  # that of the run
+    model = albert_tf.load(origin)
+    model.classifier.output_bias.assign([bias])
+    albert_tf.save(model, origin, step=5)
+    found, lines = start_of(origin, **NUMBERS)
+    assert_copied(found, origin, but=() if is_same else HEAD)
+    expected = bias if is_same else np.mean(LENGTHS)
+    assert found["classifier/output_bias:0"] == pytest.approx([expected], rel=1e-5)
+    assert ("new: classifier" not in lines[0]) == is_same
 
 
 def test_the_best_step_of_a_finetuned_run_is_taken(saved, start_of):
-    entries = {"task": "rte", "labels": ["a", "b"], "best_by": "eval_accuracy", "seq_length": 32}
+    entries = {"task": "rte", "labels": ["a", "b"], "seq_length": 32}
     origin = saved({"model": "classifier", "num_labels": 2}, **entries)
     albert_tf.save(build_model(NETWORK, {"model": "classifier", "num_labels": 2}), origin, step=5)
+    change_json(origin / "task.json", best_by="eval_accuracy")
     lines = [{"step": 0, "eval_accuracy": 0.7}, {"step": 5, "eval_accuracy": 0.6}]
     write_jsonl(origin / "metrics.jsonl", lines)
     found, _ = start_of(origin)

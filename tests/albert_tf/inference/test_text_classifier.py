@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
+from sklearn.metrics import f1_score, fbeta_score
 
 import albert_tf
 from albert_tf.errors import InputError, MissingFileError
 from albert_tf.finetuning.finetuned_model import load_finetuned
+from albert_tf.inference import text_classifier
 from albert_tf.inference.inputs import LabelEncoder, parse_texts
 from albert_tf.models.padding import TokenIndex
 from hub_export.modules import encoder_module
-from tests.albert_tf.inference.conftest import SMALL
+from tests.albert_tf.inference.conftest import KINDS, SMALL
 from tests.tiny import DOCUMENTS, TINY, change_json
 
 # The first document is about a lighthouse and the second about bread.
@@ -384,6 +386,61 @@ def test_binary_metrics_are_of_probabilities(fresh, made):
     assert LabelEncoder("abc", 3, None, True).weights({"c": 2}) == {0: 1, 1: 1, 2: 2}
 
 
+def spread_logits(model):
+    """Moves the head so that the logits of each label over TEXTS have the mean 0 and the deviation 1."""
+    weights, bias = model.classifier.classifier.output_weights, model.classifier.classifier.output_bias
+    weights.assign(tf.random.stateless_normal(weights.shape, [1, 2]))
+    logits = model.predict(TEXTS, verbose=0)
+    mean, deviation = logits.mean(axis=0), logits.std(axis=0)
+    weights.assign(weights / deviation[:, np.newaxis])
+    bias.assign(-mean / deviation)
+
+
+def test_f_scores_and_accuracies_are_of_probabilities(fresh, tmp_path):
+    """Of several labels, as NumPy and scikit-learn compute them; those of a model that was loaded, too."""
+    model = fresh(labels=["a", "b", "c"], multi_label=True)
+    model.compile(**EAGER)
+    spread_logits(model)
+    kinds, at = keras.metrics, {"threshold": 0.3}
+    scores = [kinds.F1Score("macro", **at), kinds.FBetaScore("micro", 2.0, **at, name="f2")]
+    model.compile(metrics=[*scores, kinds.BinaryAccuracy(**at), "accuracy"])
+    targets = np.random.default_rng(0).integers(0, 2, [len(TEXTS), 3]).astype(np.float32)
+    found = model.evaluate(TEXTS, targets, verbose=0, return_dict=True)
+    probabilities = 1 / (1 + np.exp(-model.predict(TEXTS, verbose=0)))
+    chosen = probabilities > 0.3
+    assert found == pytest.approx(
+        {
+            "loss": found["loss"],
+            "f1_score": f1_score(targets, chosen, average="macro"),
+            "f2": fbeta_score(targets, chosen, beta=2, average="micro"),
+            "binary_accuracy": (chosen == targets).mean(),
+            "accuracy": ((probabilities > 0.5) == targets).mean(),
+        }
+    )
+    model.save(tmp_path / "several.keras")
+    again = albert_tf.TextClassifier.load(tmp_path / "several.keras")
+    assert again.evaluate(TEXTS, targets, verbose=0, return_dict=True) == pytest.approx(found, rel=1e-4)
+
+
+def test_f_scores_of_two_labels_are_of_one_hot_rows(fresh):
+    right = np.arange(len(TEXTS)) % 2
+    model = fresh()
+    for metric in (keras.metrics.F1Score(), keras.metrics.FBetaScore(), "F1Score"):
+        with pytest.raises(InputError, match=r"F1Score|FBetaScore"):
+            model.compile(metrics=[metric])
+    model.compile(metrics=[keras.metrics.BinaryAccuracy(threshold=0.3)])
+    spread_logits(model)
+    logits = model.predict(TEXTS, verbose=0)
+    second = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
+    found = model.evaluate(TEXTS, right, verbose=0, return_dict=True)
+    assert found["binary_accuracy"] == pytest.approx(((second > 0.3) == right).mean())
+    model.compile(loss=CATEGORICAL, metrics=[keras.metrics.F1Score("macro", threshold=0.3)])
+    rows = np.eye(2, dtype=np.float32)[right]
+    found = model.evaluate(TEXTS, rows, verbose=0, return_dict=True)
+    chosen = np.stack([1 - second, second], axis=1) > 0.3
+    assert found["f1_score"] == pytest.approx(f1_score(rows, chosen, average="macro"))
+
+
 def test_a_run_of_other_settings_is_not_gone_on_with(fresh, tmp_path):
     fresh().save_run(tmp_path / "run")
     fresh().save_run(tmp_path / "run", step=1)
@@ -483,6 +540,20 @@ def test_where_weights_begin(made, fresh, caplog):
         hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.3, classifier_dropout_prob=0.2
     )
     assert fresh().classifier.config == SMALL.replace(classifier_dropout_prob=0.1)
+
+
+@pytest.mark.parametrize("kind", ["classification", "multi_label"])
+def test_a_head_that_decides_otherwise_is_left(kind, made, caplog):
+    """One label for a text or several: logits of a softmax are no others' of a sigmoid."""
+    source, is_multi_label = made(kind), kind == "multi_label"
+    learned = source.model.classifier.output_weights.numpy()
+    for multi_label, is_kept in ((is_multi_label, True), (not is_multi_label, False)):
+        caplog.clear()
+        model = albert_tf.TextClassifier.from_pretrained(source.run, multi_label=multi_label)
+        assert np.array_equal(model.classifier.classifier.output_weights, learned) == is_kept
+        assert ("which is left" in caplog.text) != is_kept
+        assert model.labels == tuple(KINDS[kind][1]["labels"])
+        assert model.threshold == (0.4 if is_kept and is_multi_label else None)
 
 
 def test_from_hub(made, tiny_vocabulary, tmp_path):
@@ -680,6 +751,20 @@ def test_what_windows_cannot_do_is_refused(fresh):
         model([("a", "b")])
     with pytest.raises(InputError, match="jit_compile=True"):
         model.compile(jit_compile=True)
+
+
+def test_windows_that_are_too_many_for_one_array_are_refused(fresh, monkeypatch):
+    """Every text is as long as the longest; a dataset of batches has fewer at once."""
+    monkeypatch.setattr(text_classifier, "_MAX_TOKENS", 100)
+    model = fresh(seq_length=16, long="windows")
+    model.compile(**EAGER)
+    for function in (model.predict, lambda x: model.fit(x, [0, 1, 0, 1])):
+        with pytest.raises(InputError, match=r"^x holds 4 texts"):
+            function(LONG_TEXTS)
+    assert len(model.predict(tf.data.Dataset.from_tensor_slices(LONG_TEXTS).batch(2), verbose=0)) == 4
+    cut = fresh(seq_length=32)  # 4 texts of 32 tokens
+    cut.compile(**EAGER)
+    assert len(cut.predict(LONG_TEXTS, verbose=0)) == 4
 
 
 def test_one_label_that_a_text_has_or_not(made):

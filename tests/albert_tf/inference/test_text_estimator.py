@@ -158,6 +158,15 @@ def test_a_split_and_a_pipeline_take_it(origin, tmp_path, capfd):
     assert (tmp_path / "other/file").exists()
 
 
+def test_what_others_put_beside_a_run_is_not_deleted(learned, origin, tmp_path):
+    run = shutil.copytree(learned.run_, tmp_path / "run")
+    estimator_data.check_replaceable(RunDirectory(run))
+    (run / "thesis.txt").write_text("The only copy.")
+    with pytest.raises(FileExistsError, match=r"thesis\.txt"):
+        TextEstimator(origin, output=run, **QUICK).fit(TEXTS, LABELS)
+    assert (run / "thesis.txt").exists()
+
+
 @pytest.mark.slow
 def test_regression_and_pairs(origin, tmp_path):
     numbers = np.linspace(-1, 3, len(TEXTS))

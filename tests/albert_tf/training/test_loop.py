@@ -69,10 +69,13 @@ def test_a_killed_run_goes_on_as_one_that_was_not(whole, step, tmp_path):
 
 @pytest.mark.parametrize(
     ("number", "step", "name"),
-    [(signal.SIGTERM, 2, "loss"), (signal.SIGHUP, 2, "loss"), (signal.SIGINT, 3, "eval_loss")],
+    [
+        *((signal.SIGTERM, 2, "loss"), (signal.SIGHUP, 2, "loss"), (signal.SIGINT, 3, "eval_loss")),
+        *((signal.SIGTERM, 6, "eval_loss"), (signal.SIGINT, 6, "eval_loss")),
+    ],
 )
 def test_a_signal_saves_and_the_same_command_goes_on(whole, number, step, name, tmp_path, monkeypatch):
-    """Also in the evaluation that ends a stage."""
+    """Also in the evaluation that ends a stage or the run: another one may follow."""
     before = signal.getsignal(number)
     expected = KeyboardInterrupt if number == signal.SIGINT else Preempted
     with monkeypatch.context() as patch, pytest.raises(expected, match=f"after step {step}"):
@@ -377,7 +380,11 @@ def test_another_filesystem(whole):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"keep": 0}, {"log_every": -1}, *({"profile": text} for text in ("10", "3:3", "a:b", "-1:4"))]
+    "changes",
+    [
+        *({"keep": 0}, {"log_every": -1}, {"early_stop": 2, "eval_every": 0}),
+        *({"profile": text} for text in ("10", "3:3", "a:b", "-1:4")),
+    ],
 )
 def test_impossible_settings_are_refused(changes):
     with pytest.raises(InputError, match=next(iter(changes))):

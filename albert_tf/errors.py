@@ -122,7 +122,7 @@ def is_missing(value: Any) -> bool:
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """Raises InputError unless a value is one of the choices. The message suggests a similar choice."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}{_suggestion(value, choices)}")
+        raise InputError(f"{name}={value!r} is none of {', '.join(choices)}{suggestion(choices, value)}")
 
 
 def check_names(names: Iterable[Any], known: Collection[str], where: str) -> None:
@@ -132,15 +132,19 @@ def check_names(names: Iterable[Any], known: Collection[str], where: str) -> Non
     Traceback (most recent call last):
     albert_tf.errors.InputError: row: unknown 'textpair': did you mean text_pair? (text, text_pair)
     """
-    unknown = [f"unknown {name!r}{_suggestion(name, known)}" for name in names if name not in known]
+    unknown = [f"unknown {name!r}{suggestion(known, name)}" for name in names if name not in known]
     if unknown:
         raise InputError(f"{where}: {', '.join(unknown)} ({', '.join(known)})")
 
 
-def _suggestion(value: Any, choices: Collection[str]) -> str:
-    """The end of a message that suggests a choice similar to the value; empty if there is none."""
-    similar = difflib.get_close_matches(str(value), choices, 1)
-    return f": did you mean {similar[0]}?" if similar else ""
+def suggestion(choices: Collection[str], *values: Any) -> str:
+    """The end of a message that suggests the choices similar to the values; empty if there are none.
+
+    >>> suggestion(["text", "label"], "lable")
+    ': did you mean label?'
+    """
+    similar = [choice for value in values for choice in difflib.get_close_matches(str(value), choices, 1)]
+    return f": did you mean {', '.join(similar)}?" if similar else ""
 
 
 def check_range(name: str, value: float, *, remedy: str = "", **bounds: float | None) -> None:

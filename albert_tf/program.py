@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
 import functools
 import logging as python_logging
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from absl import app, flags, logging
 from absl.flags import argparse_flags
 
-from albert_tf.errors import InputError, Preempted, Terminated, WorkFailed, is_tensorflow_error
+from albert_tf.errors import InputError, Preempted, Terminated, WorkFailed, is_tensorflow_error, suggestion
 
 DONE = 0
 FAILED = 1
@@ -221,12 +220,9 @@ class OneLineParser(argparse_flags.ArgumentParser):
     def refuse(self, others: Sequence[str]) -> None:
         """Ends the program if there are arguments that no flag takes. The message suggests similar flags."""
         words = [word.partition("=")[0] for word in others if word.startswith("-")]
-        similar = [
-            flag for word in words for flag in difflib.get_close_matches(word, self._option_string_actions, 1)
-        ]
         if others:
-            suggestion = f": did you mean {', '.join(similar)}?" if similar else ""
-            self.error(f"unrecognized arguments: {shlex.join(others)}{suggestion}")
+            similar = suggestion(self._option_string_actions, *words)
+            self.error(f"unrecognized arguments: {shlex.join(others)}{similar}")
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with status 2."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.config_formats import BERT_DROPOUT, bert_to_albert_keys, config_fields
-from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type
+from albert_tf.errors import InputError, add_place, check_choice, check_names, check_range, check_type
 from albert_tf.io import json_text, read_local_json
 
 ACTIVATION_NAMES = ("gelu", "gelu_erf", "relu", "tanh", "linear")
@@ -191,12 +191,10 @@ class AlbertConfig:
           InputError: the file is not a valid config; the message names the file.
         """
         values = read_local_json(Path(path))
-        try:
+        with add_place(os.fspath(path), (ValueError,)):
             return cls.from_dict(
                 bert_to_albert_keys(values) if Path(path).name == GOOGLE_BERT_FILE else values
             )
-        except ValueError as error:
-            raise InputError(f"{os.fspath(path)}: {error}") from error
 
     def replace(self, **changes: Any) -> AlbertConfig:
         """Returns a copy of the config with new values for some fields.

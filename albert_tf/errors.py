@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import math
@@ -9,7 +10,7 @@ import operator
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -53,6 +54,25 @@ class Terminated(SystemExit):
 def already_exists_error(path: object, remedy: str = "name another place") -> FileExistsError:
     """The error for an output path where something exists."""
     return FileExistsError(f"{path} exists already: {remedy}")
+
+
+@contextlib.contextmanager
+def add_place(place: object, kinds: tuple[type[Exception], ...] = (InputError,)) -> Iterator[None]:
+    """Puts a place, such as the path of a file, before the message of an InputError of the block.
+
+    Args:
+      place: the place.
+      kinds: the types of the errors that become an InputError with the place.
+
+    >>> with add_place("config.json"):
+    ...     check_range("hidden_size", 0, at_least=1)
+    Traceback (most recent call last):
+    albert_tf.errors.InputError: config.json: hidden_size=0 must be at least 1
+    """
+    try:
+        yield
+    except kinds as error:
+        raise InputError(f"{place}: {error}") from error
 
 
 def shorten(value: object) -> str:

@@ -26,7 +26,7 @@ from albert_tf.constants import (
     WINDOWS,
     WORD_EMBEDDINGS,
 )
-from albert_tf.errors import InputError, check_choice, check_range, check_type
+from albert_tf.errors import InputError, add_place, check_choice, check_range, check_type
 from albert_tf.io import parse_json
 from albert_tf.settings import replace_fields
 
@@ -62,20 +62,16 @@ def parse_stages(values: Any) -> tuple[Stage, ...]:
         raise InputError("stages must be a list of objects, such as [{}]")
     stages = []
     for number, value in enumerate(values):
-        try:
+        with add_place(f"stages[{number}]", (TypeError, InputError)):  # TypeError: an unknown key
             stages.append(Stage(**value))
-        except (TypeError, InputError) as error:  # TypeError: an unknown key
-            raise InputError(f"stages[{number}]: {error}") from error
     return tuple(stages)
 
 
 def read_stages(path: str | os.PathLike[str]) -> tuple[Stage, ...]:
     """The stages in a JSON file. An InputError names the file."""
     values = parse_json(Path(path).read_bytes(), path)
-    try:
+    with add_place(os.fspath(path)):
         return parse_stages(values)
-    except InputError as error:
-        raise InputError(f"{os.fspath(path)}: {error}") from error
 
 
 def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
@@ -312,10 +308,8 @@ class PretrainingRecipe:
         check_range("warmup_steps", self.warmup_steps, at_least=0, at_most=self.steps, remedy=remedy)
         _ = self.stage_ends
         for number, stage in enumerate(self.stages):
-            try:
+            with add_place(f"stages[{number}]"):
                 self.for_stage(stage)
-            except InputError as error:
-                raise InputError(f"stages[{number}]: {error}") from error
 
     @property
     def all_stages(self) -> tuple[Stage, ...]:

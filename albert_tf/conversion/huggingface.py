@@ -36,6 +36,7 @@ from albert_tf.conversion.transfer import (
 )
 from albert_tf.errors import (
     InputError,
+    add_place,
     check_choice,
     check_range,
     check_type,
@@ -168,10 +169,8 @@ def open_hugging_face_folder(path: Path, config: Path | None, partial: bool) -> 
         check_groups(shape, hugging_face_group)
     task = {"model": "encoder"}
     if not partial:
-        try:
+        with add_place(config):
             task = _refine_task(infer_task(tensors, "hugging_face", family), values)
-        except InputError as error:
-            raise InputError(f"{config}: {error}") from error
     if family == "roberta" and task["model"] == "pretrainer" and shape.hidden_act != "gelu_erf":
         problem = "the head for masked words has gelu_erf in transformers: its logits differ"
         logging.warning("%s: hidden_act is %s, but %s", config, shape.hidden_act, problem)

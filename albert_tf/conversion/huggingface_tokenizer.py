@@ -12,7 +12,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.config_formats import check_keys
 from albert_tf.conversion.tokenizer_json import FAST_TOKENIZER, FastTokenizer, bert_settings
 from albert_tf.conversion.transfer import ForeignModel, find_vocabulary
-from albert_tf.errors import InputError, check_type, shorten
+from albert_tf.errors import InputError, add_place, check_type, shorten
 from albert_tf.io import read_local_json
 from albert_tf.text.text_tokenizer import Vocabulary
 from albert_tf.text.tokenizer import TOKENIZER_CLASSES
@@ -123,12 +123,10 @@ def _with_folder_tokenizer(
         kind, vocabulary = read_tokenizer_kind(beside), beside
     else:
         return source
-    try:
+    with add_place(folder / TOKENIZER_CONFIG):
         is_generic, settings = _read_class(config, kind, source.config, _read_json(folder / "config.json"))
         if is_generic and fast is None:
             raise InputError(f"tokenizer_class={config['tokenizer_class']!r} needs a {FAST_TOKENIZER}")
-    except InputError as error:
-        raise InputError(f"{folder / TOKENIZER_CONFIG}: {error}") from error
     if fast is not None:
         fast_settings = fast.settings(kind)
         for name in [] if is_generic else fast_settings:

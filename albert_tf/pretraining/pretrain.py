@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from absl import logging
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.init_from import resolve_run
 from albert_tf.data.tfrecords import name_damaged_files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, add_place
 from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.models.memory import TRAINING_COPIES, check_memory
 from albert_tf.models.sharing import with_num_layers
@@ -179,7 +180,7 @@ def check_size(size: ModelSize, compute: ComputeConfig) -> None:
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     for number, stage in enumerate(recipe.all_stages):
         stage_recipe = recipe.for_stage(stage)
-        try:
+        with add_place(f"stages[{number}]") if recipe.stages else contextlib.nullcontext():
             depth = with_num_layers(config, stage.num_hidden_layers).num_hidden_layers
             config.check_length(stage_recipe.examples.seq_length)
             if stage == recipe.all_stages[-1] and depth != config.num_hidden_layers:
@@ -188,8 +189,6 @@ def check_size(size: ModelSize, compute: ComputeConfig) -> None:
                     f"{config.num_hidden_layers}: leave it out there, so that the run ends with its network"
                 )
             compute.check_batch_size(stage_recipe.batch_size, replicas)
-        except InputError as error:
-            raise InputError(f"stages[{number}]: {error}" if recipe.stages else str(error)) from error
 
 
 def _make_training(

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, add_place
 from albert_tf.io import PathLike
+from albert_tf.models.task_models import check_pooler
 from albert_tf.pretraining.budget import TimeBudget
 from albert_tf.recipes import PretrainingRecipe, parse_stages
 from albert_tf.runs.run_directory import RECIPE_FILE, RunDirectory, open_run
@@ -70,12 +71,8 @@ class Pretraining(RunSettings):
                 f"word_embeddings='cooccurrence' and init_from={os.fspath(self.init_from)!r} both say where "
                 "word embeddings come from: leave one of them out, such as by word_embeddings=random"
             )
-        objective = self.recipe.examples.sentence_objective
-        if objective != "none" and self.config.pooler == "none":
-            raise InputError(
-                f"sentence_objective={objective!r} reads the pooled output, and the config has no pooler: "
-                "choose sentence_objective=none"
-            )
+        if (objective := self.recipe.examples.sentence_objective) != "none":
+            check_pooler(self.config, f"sentence_objective={objective!r}", "sentence_objective=none")
 
 
 def check_same_run(run: RunDirectory, requested: Mapping[str, Any], recipe: PretrainingRecipe) -> None:
@@ -159,8 +156,7 @@ def text_record(run: RunDirectory) -> Mapping[str, Any] | None:
 def read_recipe(path: PathLike) -> PretrainingRecipe:
     """Reads the hyper-parameters of a run. Those missing from its recipe.json are the paper's."""
     run = open_run(path)
-    try:
-        stages = parse_stages(run.recipe.get("stages", []))
-        return unflatten_record(PretrainingRecipe, {**run.recipe, "stages": stages})
-    except InputError as error:
-        raise InputError(f"{run.file(RECIPE_FILE)}: {error}") from error
+    recipe = run.recipe
+    with add_place(run.file(RECIPE_FILE)):
+        stages = parse_stages(recipe.get("stages", []))
+        return unflatten_record(PretrainingRecipe, {**recipe, "stages": stages})

@@ -18,7 +18,7 @@ from absl import logging
 from albert_tf import filesystem
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import EXPORT_RUNTIMES
-from albert_tf.errors import InputError, MissingFileError, check_choice, check_entries, make_check
+from albert_tf.errors import InputError, MissingFileError, add_place, check_choice, check_entries, make_check
 from albert_tf.filesystem import exists, join, list_entries, read_bytes, read_json
 from albert_tf.io import PathLike, json_object, json_text, lock_folder
 from albert_tf.runs.build_model import arguments_of, check_piece_count, variable_shapes
@@ -510,10 +510,8 @@ class RunDirectory:
                 f"{self}: no such folder: name a run" if not exists(self.path) else self._describe_lack(path)
             )
         values = read_json(path)
-        try:
+        with add_place(path, (ValueError,)):
             return check(values)
-        except ValueError as error:
-            raise InputError(f"{path}: {error}") from error
 
     def _describe_lack(self, path: str) -> str:
         """The error for a folder without a run's file: what the folder is instead, and the remedy."""

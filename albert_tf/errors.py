@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import errno
 import math
+import numbers
 import operator
 import os
 import re
@@ -180,6 +181,22 @@ def check_range(name: str, value: float, *, remedy: str = "", **bounds: float | 
     if not all(_BOUNDS[kind](value, bound) for kind, bound in limits.items()):
         allowed = " and ".join(f"{kind.replace('_', ' ')} {bound:.12g}" for kind, bound in limits.items())
         raise InputError(f"{name}={value} must be {allowed}{remedy and f': {remedy}'}")
+
+
+def check_whole(
+    name: str, value: Any, at_least: int = 0, at_most: int | None = None, remedy: str = ""
+) -> int:
+    """Returns a whole number, which may be NumPy's, as an int. Other values, and bools, are an InputError.
+
+    >>> check_whole("step", 2.5)
+    Traceback (most recent call last):
+    albert_tf.errors.InputError: step=2.5 must be a whole number
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}={shorten(value)} must be a whole number")
+    number = int(value)
+    check_range(name, number, at_least=at_least, at_most=at_most, remedy=remedy)
+    return number
 
 
 def check_type(name: str, annotation: str, value: Any) -> None:

@@ -38,8 +38,7 @@ from albert_tf.errors import (
     InputError,
     add_place,
     check_choice,
-    check_range,
-    check_type,
+    check_whole,
     make_check,
     make_list_check,
     shorten,
@@ -273,9 +272,7 @@ def _refine_task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, A
         raise InputError(f"architectures={architectures!r} is not a list of classes of transformers")
     if "num_labels" in task:
         if any(name.endswith("ForMultipleChoice") for name in architectures):
-            choices = values.get("num_choices", 4)  # the number in RACE
-            check_type("num_choices", "int", choices)
-            check_range("num_choices", choices, at_least=1)
+            choices = check_whole("num_choices", values.get("num_choices", 4), at_least=1)  # RACE has 4
             return {"model": "multiple_choice", "num_choices": choices}
         if any(name.endswith("ForTokenClassification") for name in architectures):
             words = values.get("words", PUNCTUATION_WORDS)  # public datasets divide words so
@@ -286,8 +283,7 @@ def _refine_task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, A
         else:
             task |= _problem_entries(values.get("problem_type"), task["num_labels"])
         if "threshold" in values:
-            check_type("threshold", "float", values["threshold"])
-            check_range("threshold", values["threshold"], at_least=0, at_most=1)
+            make_check("float", at_least=0, at_most=1)("threshold", values["threshold"])
             task = {**task, "threshold": values["threshold"]}
         labels = _label_names(values.get("id2label"), task["num_labels"])
         task = task if labels is None else {**task, "labels": labels}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.constants import PRECISIONS
-from albert_tf.errors import InputError, check_choice, check_names, check_range, check_type, shorten
+from albert_tf.errors import InputError, check_choice, check_names, check_type, check_whole, shorten
 from albert_tf.inference.inputs import parse_texts, table_columns
 from albert_tf.inference.predictor import Predictor, create_predictor, load_exported_predictor, load_predictor
 from albert_tf.inference.text_classifier import TextClassifier
@@ -113,8 +113,7 @@ def pipeline(
         raise InputError(f"{source} is a task: name the model, too, pipeline(RUN, task={source!r})")
     if task is not None:
         check_choice("task", task, PIPELINE_TASKS)
-    check_type("batch_size", "int", batch_size)
-    check_range("batch_size", batch_size, at_least=1)
+    batch_size = check_whole("batch_size", batch_size, at_least=1)
     check_type("xla", "bool | None", xla)
     if precision is not None:
         check_choice("precision", precision, PRECISIONS)
@@ -254,7 +253,7 @@ class Pipeline:
             inputs = fields
         is_one = isinstance(inputs, str | Mapping)
         if top_k is not None:
-            self._check_top_k(top_k)
+            top_k = self._check_top_k(top_k)
         if is_one:
             records = [self._read(inputs, "inputs")]
         elif isinstance(task, TextTask | FeatureExtraction):
@@ -280,8 +279,8 @@ class Pipeline:
             raise InputError("; ".join([*lines, *(f"unknown {x}" for x in others if x not in _ELSEWHERE)]))
         check_names(others, (*inputs, "top_k"), ", ".join(others.values()))
 
-    def _check_top_k(self, top_k: int) -> None:
+    def _check_top_k(self, top_k: Any) -> int:
+        """The number of answers as an int; InputError if the task does not have as many."""
         if self.task not in ("classification", "multi_label", "fill_mask", "question_answering"):
             raise InputError(f"top_k={top_k}: {self.task} has one answer")
-        check_type("top_k", "int", top_k)
-        check_range("top_k", top_k, at_least=1, at_most=self._predictor.max_top_k)
+        return check_whole("top_k", top_k, at_least=1, at_most=self._predictor.max_top_k)

@@ -21,7 +21,7 @@ from absl import logging
 from albert_tf.config import published_format
 from albert_tf.constants import ENCODER_INPUTS, FIRST, INPUT_MASK, TRUNCATE, WINDOWS
 from albert_tf.conversion.init_from import open_init_from
-from albert_tf.errors import InputError, MissingFileError, make_check, shorten
+from albert_tf.errors import InputError, MissingFileError, check_whole, make_check, shorten
 from albert_tf.filesystem import literal_path
 from albert_tf.finetuning.finetuning_recipes import BALANCED, FINETUNING_RECIPES
 from albert_tf.inference.classifier_metrics import probability_metric
@@ -53,7 +53,7 @@ from albert_tf.runs.run_directory import HUB, TASK_FILE, RunDirectory, best_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
-from albert_tf.tasks.examples import TokenizedExamples, check_length, truncation_report
+from albert_tf.tasks.examples import TokenizedExamples, truncation_report
 from albert_tf.tasks.long_texts import pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.metrics import accuracy
 from albert_tf.tasks.serving import without_padding
@@ -160,7 +160,7 @@ class TextClassifier(keras.Model):
         if self.labels is not None and len(self.labels) != count:
             raise InputError(f"labels={list(self.labels)}: {len(self.labels)} names for num_labels={count}")
         least = 1 + tokenizer.vocabulary.input_format.num_special_tokens(2)
-        self.seq_length = int(check_length("seq_length", seq_length, least))
+        self.seq_length = check_whole("seq_length", seq_length, least)
         classifier.config.check_length(seq_length)
         self.long_texts = LongTexts(long=long, doc_stride=doc_stride, window_pooling=window_pooling)
         if long != TRUNCATE and takes_pairs:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS
-from albert_tf.errors import InputError, check_range, check_type
+from albert_tf.errors import InputError, check_whole
 from albert_tf.models.encoder import AlbertEncoder, ModelInputs
 from albert_tf.models.heads import biased_logits
 from albert_tf.models.layers import Layer, attention_bias, kernel_initializer, layer_ops, sizes
@@ -163,8 +163,7 @@ def _layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
 
 def check_patience(patience: int, has_exits: bool, xla: bool | None = None) -> None:
     """Raises InputError if patience is not at least 1, the model has no exits, or XLA is to compile it."""
-    check_type("patience", "int", patience)
-    check_range("patience", patience, at_least=1)
+    check_whole("patience", patience, at_least=1)
     if not has_exits:
         raise InputError(f"patience={patience}: the model has no exits: fine-tune one with early_exit")
     if xla:

@@ -9,11 +9,11 @@ import tf_keras as keras
 
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, START_POSITIONS, TYPE_IDS
-from albert_tf.errors import InputError, check_type
+from albert_tf.errors import InputError, check_type, check_whole
 from albert_tf.models.encoder import ModelInputs, Outputs, encoder_inputs, index_tensor
 from albert_tf.models.heads import IMPOSSIBLE, OutputLayer
 from albert_tf.models.layers import DenseLayer, Layer, LayerNorm, Seed, dropout, kernel_initializer, sizes
-from albert_tf.models.task_models import TaskModel, check_positive
+from albert_tf.models.task_models import TaskModel
 
 
 class AnswerabilityHead(Layer):
@@ -165,8 +165,8 @@ class AlbertSpanLabeler(TaskModel):
         check_type("answerability", "bool", answerability)
         self.answerability = answerability
         self.has_head_dropout = answerability  # the simple head has none, as in google-research/albert
-        self.start_n_top = check_positive("start_n_top", start_n_top)
-        self.end_n_top = check_positive("end_n_top", end_n_top)
+        self.start_n_top = check_whole("start_n_top", start_n_top, at_least=1)
+        self.end_n_top = check_whole("end_n_top", end_n_top, at_least=1)
         if answerability:
             self.span = AnswerabilityHead(config, self.start_n_top, self.end_n_top, name="span")
         else:

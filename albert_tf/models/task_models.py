@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -20,7 +19,7 @@ from albert_tf.constants import (
     SENTENCE_OBJECTIVES,
     TOKEN_POSITIONS,
 )
-from albert_tf.errors import InputError, check_choice, check_range, check_type
+from albert_tf.errors import InputError, check_choice, check_whole
 from albert_tf.models.early_exit import ExitClassifiers
 from albert_tf.models.encoder import AlbertEncoder, ModelInputs, NetworkModel, Outputs, index_tensor
 from albert_tf.models.heads import IMPOSSIBLE, MaskedLanguageModel, OutputLayer, mean_state
@@ -172,7 +171,7 @@ class AlbertTokenClassifier(TaskModel):
 
     def __init__(self, config: AlbertConfig, num_labels: int, **kwargs: Any):
         super().__init__(config, **kwargs)
-        self.num_labels = check_positive("num_labels", num_labels)
+        self.num_labels = check_whole("num_labels", num_labels, at_least=1)
         self.classifier = OutputLayer("classifier", num_labels, config)
 
     def head(self, inputs: ModelInputs, outputs: Outputs, seed: Seed) -> Outputs:
@@ -186,14 +185,6 @@ def check_pooler(config: AlbertConfig, choice: str, other: str) -> None:
     """Raises InputError if the network lacks the pooler that a choice reads."""
     if config.pooler == "none":
         raise InputError(f'{choice} reads the pooled output, and pooler="none": choose {other}, or a pooler')
-
-
-def check_positive(name: str, value: int) -> int:
-    """Returns the value as an int. Raises InputError unless it is a whole number of at least 1."""
-    value = value.item() if isinstance(value, np.integer) else value
-    check_type(name, "int", value)
-    check_range(name, value, at_least=1)
-    return value
 
 
 def split_seed(training: bool | None, seed: Seed) -> tuple[tf.Tensor | None, tf.Tensor | None]:
@@ -303,7 +294,7 @@ class AlbertClassifier(PooledModel):
     arguments = ("num_labels", "pooling", "early_exit", "exit_threshold")
 
     def __init__(self, config: AlbertConfig, num_labels: int, pooling: str = FIRST, **kwargs: Any):
-        num_labels = check_positive("num_labels", num_labels)
+        num_labels = check_whole("num_labels", num_labels, at_least=1)
         super().__init__(config, num_labels, pooling, **kwargs)
         self.num_labels = num_labels
 
@@ -341,7 +332,7 @@ class AlbertMultipleChoice(PooledModel):
 
     def __init__(self, config: AlbertConfig, num_choices: int, pooling: str = FIRST, **kwargs: Any):
         super().__init__(config, 1, pooling, **kwargs)
-        self.num_choices = self.rows_per_example = check_positive("num_choices", num_choices)
+        self.num_choices = self.rows_per_example = check_whole("num_choices", num_choices, at_least=1)
 
     def inputs_to_rows(self, inputs: ModelInputs) -> ModelInputs:
         """Flattens the choices: one row for each, [B·C, S]."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import numbers
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.errors import InputError, MissingFileError, already_exists_error, shorten, system_error
+from albert_tf.errors import InputError, MissingFileError, already_exists_error, check_whole, system_error
 from albert_tf.filesystem import atomic_files, exists, join, list_entries, literal_path, remove_unfinished
 from albert_tf.io import PathLike
 
@@ -131,13 +130,6 @@ def _files(run: PathLike) -> dict[int, list[str]]:
     return {step: names[::-1] for step, names in files.items()}
 
 
-def check_step(step: Any) -> int:
-    """Returns the step as an int. Raises InputError unless it is a whole number of at least 0."""
-    if isinstance(step, bool) or not isinstance(step, numbers.Integral) or step < 0:
-        raise InputError(f"step={shorten(step)} must be a whole number, at least 0")
-    return int(step)
-
-
 def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
     """Writes the checkpoint of a step, whole or not at all.
 
@@ -150,7 +142,7 @@ def write_checkpoint(run: PathLike, step: int, /, **parts: Any) -> None:
       FileExistsError: the run has a checkpoint of this step.
       OSError: it cannot be written.
     """
-    step = check_step(step)
+    step = check_whole("step", step)
     prefix = checkpoint_prefix(run, step)
     if step in checkpoint_steps(run):
         raise already_exists_error(f"{prefix}.index", "name another `step`, or another folder")

@@ -18,13 +18,20 @@ from absl import logging
 from albert_tf import filesystem
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import EXPORT_RUNTIMES
-from albert_tf.errors import InputError, MissingFileError, add_place, check_choice, check_entries, make_check
+from albert_tf.errors import (
+    InputError,
+    MissingFileError,
+    add_place,
+    check_choice,
+    check_entries,
+    check_whole,
+    make_check,
+)
 from albert_tf.filesystem import exists, join, list_entries, read_bytes, read_json
 from albert_tf.io import PathLike, json_object, json_text, lock_folder
 from albert_tf.runs.build_model import arguments_of, check_piece_count, variable_shapes
 from albert_tf.runs.checkpoints import (
     DamagedCheckpoint,
-    check_step,
     checkpoint_prefix,
     checkpoint_steps,
     model_reader,
@@ -405,7 +412,7 @@ class RunDirectory:
           InputError: a file is damaged, or the checkpoint is of another model. The function raises it, too.
         """
         shapes = self.shapes
-        step = self.default_step() if step is None else check_step(step)
+        step = self.default_step() if step is None else check_whole("step", step)
         if step is None:
             for runtime, file in EXPORT_RUNTIMES.items():
                 if self.has(file):

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import EXAMPLE_NUMBERS, LABELS, WORD_IDS
-from albert_tf.tasks.examples import TokenizedExamples, check_length
+from albert_tf.errors import check_whole
+from albert_tf.tasks.examples import TokenizedExamples
 from albert_tf.text.lines import without_autotuning
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import InputFormat
@@ -72,7 +73,7 @@ def task_batches(
       up the last batch, and missing choices, hold padding ids, with a mask of 0. The number and the labels of
       a row that fills up a batch are -1.
     """
-    check_length("seq_length", seq_length, rows.num_special_tokens + 1)
+    check_whole("seq_length", seq_length, rows.num_special_tokens + 1)
     ends = np.array(bucket_lengths(seq_length), np.int32)
     padded = ends if lengths is None else np.array(lengths, np.int32)[np.searchsorted(lengths, ends)]
     longest = np.minimum(rows.sequence_lengths.max(axis=1), seq_length)  # [N]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -314,10 +313,3 @@ def character_offsets(text: str, byte_offsets: Any) -> np.ndarray:
     text_bytes = np.frombuffer(utf8(text), np.uint8)
     is_first_byte = np.append((text_bytes & 0xC0) != 0x80, True)
     return np.cumsum(is_first_byte)[np.array(byte_offsets, np.int64)] - 1
-
-
-def check_length(name: str, value: int, least: int) -> int:
-    """Returns a length in tokens; raises an InputError if it is no whole number or less than `least`."""
-    if not isinstance(value, numbers.Integral) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least} tokens")
-    return value

@@ -9,8 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import HEAD_TAIL, INPUT_MASK, MEAN_WINDOW, WEIGHTS, WINDOWS, WORD_IDS
+from albert_tf.errors import check_whole
 from albert_tf.recipes import LongTexts
-from albert_tf.tasks.examples import TokenizedExamples, check_length
+from albert_tf.tasks.examples import TokenizedExamples
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.packing import Windows, pack, pack_spans, sliding_windows
 from albert_tf.text.text_tokenizer import InputFormat
@@ -96,6 +97,6 @@ def pool_windows(
 
 def _create_windows(lengths: tf.Tensor, seq_length: int, specials: int, settings: LongTexts) -> Windows:
     """The windows of texts of these lengths, int32 [B]."""
-    check_length("seq_length", seq_length, specials + 1)
+    check_whole("seq_length", seq_length, specials + 1)
     budgets = tf.fill(tf.shape(lengths), seq_length - specials)
     return sliding_windows(lengths, budgets, settings.doc_stride)

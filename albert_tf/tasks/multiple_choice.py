@@ -9,13 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import INPUT_MASK, LABELS, Tensors
-from albert_tf.errors import InputError, shorten
+from albert_tf.errors import InputError, check_whole, shorten
 from albert_tf.report import Report
 from albert_tf.tasks.examples import (
     ChoiceRecord,
     TokenizedExamples,
     TokenizedTexts,
-    check_length,
     concat_rows,
     row_lengths,
     tokenize_texts,
@@ -131,7 +130,7 @@ class MultipleChoice(FinetuningTask):
     def encode(self, records: ChoiceRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """A row of C sequences for each question; missing options have starts of -1."""
         input_format = tokenizer.vocabulary.input_format
-        check_length("seq_length", self.seq_length, input_format.num_special_tokens(2) + 2)
+        check_whole("seq_length", self.seq_length, input_format.num_special_tokens(2) + 2)
         self.check_records(records)
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         pairs = [(record.question, option) for record in records for option in record.options]
@@ -208,7 +207,7 @@ class MultipleChoice(FinetuningTask):
 
     def check_model(self, served: ServingModel) -> None:
         """Raises an InputError if the model's input is too short for a token of each text."""
-        check_length("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
+        check_whole("seq_length", served.seq_length, served.input_format.num_special_tokens(2) + 2)
 
     def answer(
         self,

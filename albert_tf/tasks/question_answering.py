@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import END_POSITIONS, INPUT_MASK, IS_IMPOSSIBLE, START_POSITIONS, Tensors
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, check_whole
 from albert_tf.models.compiled_encoder import map_blocks
 from albert_tf.recipes import QuestionSettings
 from albert_tf.report import Report
@@ -28,7 +28,6 @@ from albert_tf.tasks.examples import (
     QuestionRecord,
     TokenizedTexts,
     character_offsets,
-    check_length,
     concat_rows,
     examples_from_spans,
     row_lengths,
@@ -222,7 +221,7 @@ class QuestionAnswering(FinetuningTask):
     def encode(self, records: QuestionRecords, tokenizer: TextTokenizer, is_labelled: bool) -> Examples:
         """A row for each window."""
         input_format = tokenizer.vocabulary.input_format
-        check_length("seq_length", self.seq_length, self._min_seq_length(input_format))
+        check_whole("seq_length", self.seq_length, self._min_seq_length(input_format))
         numbers = {text: n for n, text in enumerate(dict.fromkeys(record.context for record in records))}
         tokens = tokenize_texts(tokenizer.tokenize_with_offsets, list(numbers), at_once=CONTEXTS_AT_ONCE)
         questions = tokenize_texts(
@@ -310,7 +309,7 @@ class QuestionAnswering(FinetuningTask):
     def check_model(self, served: ServingModel) -> None:
         """Raises an InputError if the model's input is too short for a question and a context token."""
         least = max(self._min_seq_length(served.input_format), self._min_columns(served.model))
-        check_length("seq_length", served.seq_length, least)
+        check_whole("seq_length", served.seq_length, least)
 
     def _min_columns(self, model: Any) -> int:
         """The least number of columns of a batch, since the model's head takes the top starts and ends."""

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import SPACE_WORDS, WORDS_CHOICES, Tensors
-from albert_tf.errors import InputError, check_choice
+from albert_tf.errors import InputError, check_choice, check_whole
 from albert_tf.models.compiled_encoder import map_blocks
 from albert_tf.report import Report
 from albert_tf.tasks.examples import (
@@ -18,7 +18,6 @@ from albert_tf.tasks.examples import (
     TextRecord,
     TokenizedTexts,
     character_offsets,
-    check_length,
     examples_from_spans,
     label_ids,
     tag_names,
@@ -140,7 +139,7 @@ class Tagging(FinetuningTask):
         if records and isinstance(records[0], TextRecord):
             records = split_texts([record.text for record in records], self.words)
         specials = tokenizer.vocabulary.input_format.num_special_tokens(1)
-        check_length("seq_length", self.seq_length, specials + 1)
+        check_whole("seq_length", self.seq_length, specials + 1)
         # There may be no words: an empty one is added and its tokens dropped.
         words = [*(word for record in records for word in record.words), ""]
         pieces = tokenize_texts(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import INPUT_MASK, PUNCTUATION_WORDS, SPACE_WORDS, TYPE_IDS, WORD_IDS
-from albert_tf.errors import InputError, shorten
+from albert_tf.errors import InputError, check_whole, shorten
 from albert_tf.text.offsets import END, cut_where, match_codes, row_edges, rows_of
 from albert_tf.text.text_tokenizer import ALBERT_FORMAT, InputFormat, trace_once
 
@@ -119,29 +118,27 @@ def pack(
       [[2, 5, 6, 3, 0], [2, 7, 3, 0, 0]]
     """
     input_format = getattr(input_format, "input_format", input_format)
-    seq_length = seq_length.item() if isinstance(seq_length, np.integer) else seq_length
-    _check_segments(segments, seq_length, input_format)
+    _check_segments(segments)
+    specials = input_format.num_special_tokens(len(segments))
+    if not tf.is_tensor(seq_length):
+        seq_length = check_whole("seq_length", seq_length, specials)
     splits = [_token_splits(segment) for segment in segments]  # [B + 1] each
     flat = [segment.flat_values for segment in segments]
     starts = [split[:-1] for split in splits]
     # Stacking raises an error if the batch sizes differ; the lines below would broadcast.
     first, *second = tf.unstack(tf.stack([split[1:] - split[:-1] for split in splits]))
-    budget = seq_length - input_format.num_special_tokens(len(segments))
-    lengths = trim_lengths(first, second[0] if second else 0, budget)[: len(segments)]
+    lengths = trim_lengths(first, second[0] if second else 0, seq_length - specials)[: len(segments)]
     if second:
         starts[1] += tf.size(flat[0])
     return pack_spans(tf.concat(flat, axis=0), starts, lengths, seq_length, input_format)
 
 
-def _check_segments(segments: Any, seq_length: Any, input_format: InputFormat) -> None:
+def _check_segments(segments: Any) -> None:
     is_list = isinstance(segments, list | tuple) and len(segments) in (1, 2)
     # Checked by attributes, which Keras' symbolic ragged tensors have, too.
     if not (is_list and all(hasattr(x, "row_splits") and x.dtype.is_integer for x in segments)):
         needed = "RaggedTensors of token ids, as a Tokenizer or tf.ragged.constant makes them"
         raise InputError(f"segments={shorten(segments)} must be a list of one or two {needed}")
-    specials = input_format.num_special_tokens(len(segments))
-    if not (tf.is_tensor(seq_length) or (isinstance(seq_length, int) and seq_length >= specials)):
-        raise InputError(f"seq_length={seq_length!r} must be a whole number of at least {specials}")
 
 
 def _token_splits(segment: tf.RaggedTensor) -> tf.Tensor:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
-from albert_tf.errors import InputError, check_range, check_type, join_words, shorten
+from albert_tf.errors import InputError, check_whole, join_words, shorten
 from albert_tf.io import PathLike
 from albert_tf.runs.run_directory import RunDirectory, provenance_record
 from albert_tf.training.compute_settings import ComputeConfig
@@ -38,8 +38,7 @@ class RunSettings:
     CHANGEABLE: ClassVar[Collection[str]] = ("steps", "command")
 
     def __post_init__(self) -> None:
-        check_type("seed", "int", self.seed)
-        check_range("seed", self.seed, at_least=0, below=2**31)
+        object.__setattr__(self, "seed", check_whole("seed", self.seed, at_most=2**31 - 1))
 
     def run_record(self, run: RunDirectory) -> dict[str, Any]:
         """The entries of recipe.json that every run has."""

@@ -4,11 +4,12 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert_tf.errors import InputError, check_json
+from albert_tf.errors import InputError, check_json, check_whole
 from albert_tf.io import dump_json, json_object, json_text
 
 VALUES = st.recursive(
@@ -48,6 +49,15 @@ def test_numbers_of_examples_have_64_bits_and_may_be_missing():
     check_json({"a": math.nan}, "f", is_data=True)
     with pytest.raises(InputError, match=r"f: \['a'\]: nan "):
         check_json({"a": math.nan}, "f")
+
+
+def test_whole_numbers():
+    for value in (3, np.int64(3), np.uint8(3)):
+        found = check_whole("steps", value, at_least=3, at_most=3)
+        assert (found, type(found)) == (3, int)
+    for value in (True, np.True_, 3.0, np.float32(3), "3", None, [3], 2, 4, np.int64(4)):
+        with pytest.raises(InputError, match="steps="):
+            check_whole("steps", value, at_least=3, at_most=3)
 
 
 def without_infinity(value):

@@ -112,7 +112,7 @@ def test_refusals():
     check_patience(3, has_exits=True)
     for patience, has_exits, xla, message in (
         (0, True, None, "patience=0 must be at least 1"),
-        (1.5, True, None, "patience=1.5 must be of type int"),
+        (1.5, True, None, "patience=1.5 must be a whole number"),
         (2, False, None, "patience=2: the model has no exits"),
         (2, True, True, "patience=2: XLA"),
     ):

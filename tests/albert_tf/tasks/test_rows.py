@@ -10,7 +10,6 @@ from albert_tf.tasks.examples import (
     TextRecord,
     TokenizedExamples,
     character_offsets,
-    check_length,
     row_lengths,
     tokenize_texts,
     truncation_report,
@@ -42,9 +41,6 @@ def test_lengths(piece_tokenizer):
         np.zeros(20, np.int32), np.zeros([2, 2, 2], np.int64), lengths, {}, piece_tokenizer.vocabulary
     )
     assert rows.sequence_lengths.tolist() == [[7, 9], [3, 13]]
-    assert check_length("seq_length", 3, 3) == 3
-    with pytest.raises(ValueError, match=r"seq_length=2 .* 3 "):
-        check_length("seq_length", 2, 3)
 
 
 def test_characters():

@@ -74,8 +74,8 @@ IDS = tf.ragged.constant([[5], [6, 7]], tf.int32)
         (IDS, 8, "segments="),
         ([tf.constant([[5]])], 8, "segments="),
         ([tf.ragged.constant([["a"]])], 8, "segments="),
-        ([IDS], 1, "seq_length=1 must be a whole number of at least 2"),
-        ([IDS, IDS], 2, "seq_length=2 must be a whole number of at least 3"),
+        ([IDS], 1, "seq_length=1 must be at least 2"),
+        ([IDS, IDS], 2, "seq_length=2 must be at least 3"),
         ([IDS], 8.0, r"seq_length=8\.0"),
     ],
 )

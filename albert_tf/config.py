@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from albert_tf.config_formats import BERT_DROPOUT, bert_to_albert_keys, config_fields
-from albert_tf.errors import InputError, add_place, check_choice, check_names, check_range, check_type
+from albert_tf.errors import InputError, add_place, check_names, check_range
 from albert_tf.io import json_text, read_local_json
+from albert_tf.settings import SHARE, check_fields, setting
 
 ACTIVATION_NAMES = ("gelu", "gelu_erf", "relu", "tanh", "linear")
 POOLERS = ("tanh", "relu", "none")
 SHARINGS = ("all", "attention", "ffn", "none")
-
-# Counts that may be 0; all others are at least 1.
-_MAY_BE_ZERO = ("type_vocab_size", "position_offset")
 
 # Config files of google-research/albert and google-research/bert. The second one describes a BERT.
 GOOGLE_FILE, GOOGLE_BERT_FILE = "albert_config.json", "bert_config.json"
@@ -72,40 +70,29 @@ class AlbertConfig:
       True
     """
 
-    vocab_size: int = 30000
-    embedding_size: int = 128
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_hidden_groups: int = 1
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    inner_group_num: int = 1
-    sharing: str = "all"
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.0
-    attention_probs_dropout_prob: float = 0.0
-    classifier_dropout_prob: float = 0.1
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    initializer_range: float = 0.02
-    layer_norm_eps: float = 1e-12
+    vocab_size: int = setting(30000, at_least=1)
+    embedding_size: int = setting(128, at_least=1)
+    hidden_size: int = setting(768, at_least=1)
+    num_hidden_layers: int = setting(12, at_least=1)
+    num_hidden_groups: int = setting(1, at_least=1)
+    num_attention_heads: int = setting(12, at_least=1)
+    intermediate_size: int = setting(3072, at_least=1)
+    inner_group_num: int = setting(1, at_least=1)
+    sharing: str = setting("all", choices=SHARINGS)
+    hidden_act: str = setting("gelu", choices=ACTIVATION_NAMES)
+    hidden_dropout_prob: float = setting(0.0, **SHARE)
+    attention_probs_dropout_prob: float = setting(0.0, **SHARE)
+    classifier_dropout_prob: float = setting(0.1, **SHARE)
+    max_position_embeddings: int = setting(512, at_least=1)
+    type_vocab_size: int = setting(2, at_least=0)
+    initializer_range: float = setting(0.02, above=0, at_most=100)
+    layer_norm_eps: float = setting(1e-12, above=0, at_most=1)
     project_embeddings: bool | None = None
-    position_offset: int = 0
-    pooler: str = "tanh"
+    position_offset: int = setting(0, at_least=0)
+    pooler: str = setting("tanh", choices=POOLERS)
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            check_type(field.name, str(field.type), value)
-            if field.type == "int":
-                check_range(field.name, value, at_least=0 if field.name in _MAY_BE_ZERO else 1)
-            if field.name.endswith("_prob"):
-                check_range(field.name, value, at_least=0, below=1)
-        check_range("initializer_range", self.initializer_range, above=0, at_most=100)
-        check_range("layer_norm_eps", self.layer_norm_eps, above=0, at_most=1)
-        check_choice("hidden_act", self.hidden_act, ACTIVATION_NAMES)
-        check_choice("sharing", self.sharing, SHARINGS)
-        check_choice("pooler", self.pooler, POOLERS)
+        check_fields(self)
         # No two fields may contradict each other.
         layers, groups = self.num_hidden_layers, self.num_hidden_groups
         width, heads = self.hidden_size, self.num_attention_heads

@@ -26,11 +26,12 @@ from albert_tf.constants import (
     WINDOWS,
     WORD_EMBEDDINGS,
 )
-from albert_tf.errors import InputError, add_place, check_choice, check_range, check_type
+from albert_tf.errors import InputError, add_place, check_range
 from albert_tf.io import parse_json
-from albert_tf.settings import replace_fields
+from albert_tf.settings import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_fields, replace_fields, setting
 
 MAX_SHARDS = 99_999  # of a split: the names of shards have five digits
+NO_CLIPPING = "none turns clipping off"  # the remedy for a wrong clip_norm
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,10 +48,10 @@ class Stage:
       InputError: a value is impossible; the message names it.
     """
 
-    until: float = 1.0
-    num_hidden_layers: int | None = None
-    seq_length: int | None = None
-    batch_size: int | None = None
+    until: float = setting(1.0, above=0, at_most=1, remedy="it is a share of the run's steps")
+    num_hidden_layers: int | None = setting(None, **COUNT)
+    seq_length: int | None = setting(None, **COUNT)
+    batch_size: int | None = setting(None, **COUNT)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -90,41 +91,6 @@ def stage_ends(stages: Sequence[Stage], steps: int) -> list[int]:
     return ends
 
 
-_LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32: updates are computed in float32
-_NOT_NEGATIVE = {"at_least": 0, "at_most": _LARGEST}
-_POSITIVE: dict[str, Any] = {"above": 0, "at_most": _LARGEST}
-_SHARE, _COUNT = {"at_least": 0, "below": 1}, {"at_least": 1, "below": 2**31}
-
-# Bounds of the numbers in all recipes, stages and settings, by the name of the field.
-_BOUNDS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("learning_rate", "weight_decay", "exit_threshold"), _NOT_NEGATIVE),
-    **dict.fromkeys(("soft_weight", "mlm_weight", "cosine_weight", "label_weight"), _NOT_NEGATIVE),
-    **dict.fromkeys(("epsilon", "epochs", "temperature"), _POSITIVE),
-    "clip_norm": {**_POSITIVE, "remedy": "none turns clipping off"},
-    **dict.fromkeys(("beta_1", "beta_2", "dropout", "classifier_dropout", "label_smoothing"), _SHARE),
-    "masked_lm_prob": _SHARE,
-    "short_seq_prob": {"at_least": 0, "at_most": 1},
-    "until": {"above": 0, "at_most": 1, "remedy": "it is a share of the run's steps"},
-    **dict.fromkeys(("batch_size", "steps", "num_hidden_layers", "seq_length", "max_ngram"), _COUNT),
-    **dict.fromkeys(("doc_stride", "max_query_length", "max_answer_length", "n_best"), _COUNT),
-    "shards": {"at_least": 1, "at_most": MAX_SHARDS},
-    "dupe_factor": {"at_least": 1},
-}
-
-
-def check_fields(record: Any) -> None:
-    """Raises InputError if a field has a wrong type, is out of bounds or none of the choices."""
-    for field in dataclasses.fields(record):
-        value = getattr(record, field.name)
-        if dataclasses.is_dataclass(value) or isinstance(value, tuple):
-            continue  # a dataclass checks its own fields
-        check_type(field.name, str(field.type), value)
-        if "choices" in field.metadata:
-            check_choice(field.name, value, field.metadata["choices"])
-        if value is not None:
-            check_range(field.name, value, **_BOUNDS.get(field.name, {}))
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuestionSettings:
     """Settings of question answering: windows of the context, and answers. The names are those in task.json.
@@ -139,10 +105,10 @@ class QuestionSettings:
     Source: Lan et al. 2020, A.4; google-research/albert, run_squad_v1.py.
     """
 
-    doc_stride: int = 128
-    max_query_length: int = 64
-    max_answer_length: int = 30
-    n_best: int = 20
+    doc_stride: int = setting(128, **COUNT)
+    max_query_length: int = setting(64, **COUNT)
+    max_answer_length: int = setting(30, **COUNT)
+    n_best: int = setting(20, **COUNT)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -159,9 +125,9 @@ class LongTexts:
       window_pooling: how the logits of a text are computed from those of its windows: their mean or maximum.
     """
 
-    long: str = dataclasses.field(default=TRUNCATE, metadata={"choices": LONG_CHOICES})
-    doc_stride: int = QuestionSettings.doc_stride
-    window_pooling: str = dataclasses.field(default=MEAN_WINDOW, metadata={"choices": WINDOW_POOLINGS})
+    long: str = setting(TRUNCATE, choices=LONG_CHOICES)
+    doc_stride: int = setting(QuestionSettings.doc_stride, **COUNT)
+    window_pooling: str = setting(MEAN_WINDOW, choices=WINDOW_POOLINGS)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -192,13 +158,13 @@ class ExampleSettings:
     Source: Lan et al. 2020, §4.1; the input formats: Liu et al. 2019, §4.2.
     """
 
-    seq_length: int = 512
+    seq_length: int = setting(512, **COUNT)
     max_predictions: int | None = None
-    input_format: str = dataclasses.field(default=SEGMENT_PAIR, metadata={"choices": EXAMPLE_FORMATS})
-    sentence_objective: str = dataclasses.field(default="sop", metadata={"choices": SENTENCE_OBJECTIVES})
-    short_seq_prob: float = 0.1
-    masked_lm_prob: float = 0.15
-    max_ngram: int = 3
+    input_format: str = setting(SEGMENT_PAIR, choices=EXAMPLE_FORMATS)
+    sentence_objective: str = setting("sop", choices=SENTENCE_OBJECTIVES)
+    short_seq_prob: float = setting(0.1, at_least=0, at_most=1)
+    masked_lm_prob: float = setting(0.15, **SHARE)
+    max_ngram: int = setting(3, **COUNT)
     whole_word: bool = True
 
     def __post_init__(self) -> None:
@@ -249,20 +215,19 @@ class PreparationSettings:
       InputError: a value is impossible.
     """
 
-    input_format: str = dataclasses.field(default="lines", metadata={"choices": INPUT_FORMATS})
+    input_format: str = setting("lines", choices=INPUT_FORMATS)
     text_field: str = "text"
-    shards: int = 16
-    eval_share: float = 0.0
+    shards: int = setting(16, at_least=1, at_most=MAX_SHARDS)
+    eval_share: float = setting(0.0, **SHARE)
     dedup: bool = False
     seed: int = 0
-    format: str = dataclasses.field(default="documents", metadata={"choices": OUTPUT_FORMATS})
-    seq_length: int = 512
+    format: str = setting("documents", choices=OUTPUT_FORMATS)
+    seq_length: int = setting(512, **COUNT)
     max_predictions: int | None = None
-    dupe_factor: int = 10
+    dupe_factor: int = setting(10, at_least=1)
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_range("eval_share", self.eval_share, at_least=0, below=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -289,17 +254,17 @@ class PretrainingRecipe:
     """
 
     optimizer: str = "lamb"
-    learning_rate: float = 0.00176
-    batch_size: int = 4096
-    steps: int = 125_000
+    learning_rate: float = setting(0.00176, **NOT_NEGATIVE)
+    batch_size: int = setting(4096, **COUNT)
+    steps: int = setting(125_000, **COUNT)
     warmup_steps: int = 3125
-    weight_decay: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
-    clip_norm: float | None = 1.0
+    weight_decay: float = setting(0.01, **NOT_NEGATIVE)
+    beta_1: float = setting(0.9, **SHARE)
+    beta_2: float = setting(0.999, **SHARE)
+    epsilon: float = setting(1e-6, **POSITIVE)
+    clip_norm: float | None = setting(1.0, **POSITIVE, remedy=NO_CLIPPING)
     examples: ExampleSettings = ExampleSettings()
-    word_embeddings: str = dataclasses.field(default="random", metadata={"choices": WORD_EMBEDDINGS})
+    word_embeddings: str = setting("random", choices=WORD_EMBEDDINGS)
     stages: tuple[Stage, ...] = ()
 
     def __post_init__(self) -> None:

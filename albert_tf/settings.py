@@ -1,13 +1,47 @@
-"""Frozen dataclasses of settings, which may be nested: conversion to flat dicts and back, and changes."""
+"""Frozen dataclasses of settings, which may be nested: checks, conversion to flat dicts and back, changes."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
+from albert_tf.errors import Check, make_check
+
 _Record = TypeVar("_Record")
+
+# Bounds that several settings have.
+_LARGEST = (2 - 2.0**-23) * 2.0**127  # the largest float32: updates are computed in float32
+NOT_NEGATIVE: dict[str, Any] = {"at_least": 0, "at_most": _LARGEST}
+POSITIVE: dict[str, Any] = {"above": 0, "at_most": _LARGEST}
+SHARE: dict[str, Any] = {"at_least": 0, "below": 1}
+COUNT: dict[str, Any] = {"at_least": 1, "below": 2**31}
+
+
+def setting(default: Any = dataclasses.MISSING, choices: Collection[str] = (), **bounds: Any) -> Any:
+    """A field of a dataclass of settings.
+
+    Args:
+      default: the default. MISSING: the field has none.
+      choices: the allowed values of a text; empty: any.
+      **bounds: bounds of a number, and a remedy, as for `check_range`.
+    """
+    return dataclasses.field(default=default, metadata={"choices": choices, "bounds": bounds})
+
+
+def field_check(field: dataclasses.Field) -> Check:
+    """The check of a field's type, and of its choices and bounds if `setting` made the field."""
+    metadata = field.metadata
+    return make_check(str(field.type), metadata.get("choices", ()), **metadata.get("bounds", {}))
+
+
+def check_fields(record: Any) -> None:
+    """Raises InputError if a field has a wrong type, is out of bounds or none of the choices."""
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if not (dataclasses.is_dataclass(value) or isinstance(value, tuple)):  # they check themselves
+            field_check(field)(field.name, value)
 
 
 def flatten_record(record: Any) -> dict[str, Any]:

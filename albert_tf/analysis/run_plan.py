@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import POLICIES
-from albert_tf.errors import InputError, check_choice, check_range
+from albert_tf.errors import InputError
 from albert_tf.models.sharing import block_parameters, head_parameters, parameter_count, sharing_plan
+from albert_tf.settings import check_fields, setting
 
 FLOAT32 = 4  # bytes
 SLOTS = 2  # per parameter in LAMB and AdamW: the running means of the gradient and of its square
@@ -42,18 +43,16 @@ class StepSettings:
     """
 
     config: AlbertConfig
-    batch_size: int
-    seq_length: int
-    predictions: int
-    devices: int = 1
-    precision: str = "float32"
+    batch_size: int = setting(at_least=1)
+    seq_length: int = setting(at_least=1)
+    predictions: int = setting(at_least=1)
+    devices: int = setting(1, at_least=1)
+    precision: str = setting("float32", choices=POLICIES)
     remat: bool = False
-    accumulate: int = 1
+    accumulate: int = setting(1, at_least=1)
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "seq_length", "predictions", "devices", "accumulate"):
-            check_range(name, getattr(self, name), at_least=1)
-        check_choice("precision", self.precision, POLICIES)
+        check_fields(self)
         self.config.check_length(self.seq_length)
         if self.batch_size % (parts := self.devices * self.accumulate):
             raise InputError(

@@ -229,7 +229,7 @@ def add_field_flags(
             _add_off_flag(parser, field.name, argparse.SUPPRESS)
         else:
             flag["type"] = _value_parser(hint)
-            flag["choices"] = field.metadata.get("choices")
+            flag["choices"] = field.metadata.get("choices") or None
         parser.add_argument(f"--{field.name}", **flag)
 
 

@@ -13,14 +13,15 @@ import numpy as np
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import FIRST, LONG_CHOICES, POOLINGS, WINDOW_POOLINGS
 from albert_tf.errors import InputError, check_range, check_type
-from albert_tf.recipes import LongTexts, check_fields
+from albert_tf.recipes import NO_CLIPPING, LongTexts
+from albert_tf.settings import COUNT, NOT_NEGATIVE, POSITIVE, SHARE, check_fields, setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _TeacherWeights:
     """Temperature and weights of a teacher's answers; an impossible number raises an InputError."""
 
-    temperature: float = 2.0
+    temperature: float = setting(2.0, **POSITIVE)
     soft_weight: float
 
     def __post_init__(self) -> None:
@@ -40,9 +41,9 @@ class SoftTargets(_TeacherWeights):
     Source: Sanh et al. 2019, DistilBERT; the values are from the code of its authors.
     """
 
-    soft_weight: float = 5.0
-    mlm_weight: float = 2.0
-    cosine_weight: float = 1.0
+    soft_weight: float = setting(5.0, **NOT_NEGATIVE)
+    mlm_weight: float = setting(2.0, **NOT_NEGATIVE)
+    cosine_weight: float = setting(1.0, **NOT_NEGATIVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,12 +68,8 @@ class SoftLabels(_TeacherWeights):
     Source: Sanh et al. 2019, DistilBERT, §4; the values are from the code of its authors.
     """
 
-    soft_weight: float = 0.5
-    label_weight: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("soft_weight", self.soft_weight, above=0)
+    soft_weight: float = setting(0.5, **POSITIVE)
+    label_weight: float = setting(0.5, **NOT_NEGATIVE)
 
 
 BALANCED = "balanced"  # a value of class_weight
@@ -114,29 +111,27 @@ class FinetuningRecipe:
     Source: the defaults are from google-research/albert, optimization.py.
     """
 
-    learning_rate: float
-    batch_size: int
-    seq_length: int
-    steps: int | None = None
-    epochs: float | None = None
+    learning_rate: float = setting(**NOT_NEGATIVE)
+    batch_size: int = setting(**COUNT)
+    seq_length: int = setting(**COUNT)
+    steps: int | None = setting(None, **COUNT)
+    epochs: float | None = setting(None, **POSITIVE)
     warmup_steps: int | None = None
-    dropout: float = 0.0
-    classifier_dropout: float = 0.1
-    pooling: str = dataclasses.field(default=FIRST, metadata={"choices": POOLINGS})
-    long: str = dataclasses.field(default=LongTexts.long, metadata={"choices": LONG_CHOICES})
-    window_pooling: str = dataclasses.field(
-        default=LongTexts.window_pooling, metadata={"choices": WINDOW_POOLINGS}
-    )
+    dropout: float = setting(0.0, **SHARE)
+    classifier_dropout: float = setting(0.1, **SHARE)
+    pooling: str = setting(FIRST, choices=POOLINGS)
+    long: str = setting(LongTexts.long, choices=LONG_CHOICES)
+    window_pooling: str = setting(LongTexts.window_pooling, choices=WINDOW_POOLINGS)
     early_exit: bool = False
-    exit_threshold: float | None = None
+    exit_threshold: float | None = setting(None, **NOT_NEGATIVE)
     class_weight: str | Mapping[str, float] | None = None
-    label_smoothing: float = 0.0
-    weight_decay: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
+    label_smoothing: float = setting(0.0, **SHARE)
+    weight_decay: float = setting(0.01, **NOT_NEGATIVE)
+    beta_1: float = setting(0.9, **SHARE)
+    beta_2: float = setting(0.999, **SHARE)
+    epsilon: float = setting(1e-6, **POSITIVE)
     bias_correction: bool = False
-    clip_norm: float | None = 1.0
+    clip_norm: float | None = setting(1.0, **POSITIVE, remedy=NO_CLIPPING)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "class_weight", _parse_class_weight(self.class_weight))
@@ -203,12 +198,11 @@ class EvaluationSettings:
         and mae, higher for all others; if not given, the metric of the task.
     """
 
-    eval_share: float = 0.1
+    eval_share: float = setting(0.1, above=0, below=1)
     best_by: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_range("eval_share", self.eval_share, above=0, below=1)
 
 
 _PAPER_FIELDS = ("learning_rate", "batch_size", "dropout", "steps", "warmup_steps", "seq_length")

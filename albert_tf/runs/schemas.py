@@ -19,10 +19,11 @@ from albert_tf.errors import (
     shorten,
 )
 from albert_tf.recipes import LongTexts, QuestionSettings
+from albert_tf.settings import COUNT, field_check
 from albert_tf.text.files import check_identities
 
 _TEXT, _FLAG, _OBJECT = make_check("str"), make_check("bool"), make_check("Mapping")
-_COUNT = make_check("int", at_least=1, below=2**31)
+_COUNT = make_check("int", **COUNT)
 _SHARE = make_check("float", at_least=0, at_most=1)
 _NAME_OR_NULL, _COUNT_OR_NULL = make_check("str | None"), make_check("int | None", at_least=0)
 
@@ -55,18 +56,13 @@ def _or_null(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def _settings_schema(*kinds: type) -> dict[str, Check]:
-    """Checks for the fields of dataclasses, which are counts or choices."""
-    fields = [field for kind in kinds for field in dataclasses.fields(kind)]
-    return {
-        field.name: _COUNT if field.type == "int" else make_check("str", field.metadata["choices"])
-        for field in fields
-    }
-
-
 # Names of models and tasks are checked where they are used, and models' options by `arguments_of`.
 TASK_SCHEMA: dict[str, Check] = {
-    **_settings_schema(QuestionSettings, LongTexts),
+    **{
+        field.name: field_check(field)
+        for kind in (QuestionSettings, LongTexts)
+        for field in dataclasses.fields(kind)
+    },
     **dict.fromkeys(("num_labels", "num_choices", "seq_length"), _COUNT),
     **dict.fromkeys(("multi_label", "takes_pairs"), _FLAG),
     **dict.fromkeys(("best_by", "model", "task"), _TEXT),

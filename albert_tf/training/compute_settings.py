@@ -6,7 +6,8 @@ import dataclasses
 import re
 
 from albert_tf.constants import AUTO, POLICIES, STRATEGY_NAMES
-from albert_tf.errors import InputError, check_choice, check_range
+from albert_tf.errors import InputError
+from albert_tf.settings import check_fields, setting
 
 # Most steps between two checks of the losses and of a request to stop.
 STEPS_PER_CALL = 10
@@ -32,18 +33,17 @@ class ComputeConfig:
       InputError: a setting is impossible; the message names it.
     """
 
-    strategy: str = dataclasses.field(default=AUTO, metadata={"choices": (AUTO, *STRATEGY_NAMES)})
+    strategy: str = setting(AUTO, choices=(AUTO, *STRATEGY_NAMES))
     tpu: str | None = None
-    precision: str = dataclasses.field(default="float32", metadata={"choices": tuple(POLICIES)})
-    accumulate: int = 1
+    precision: str = setting("float32", choices=POLICIES)
+    accumulate: int = setting(1, at_least=1)
     xla: bool | None = None
     deterministic: bool = False
     remat: bool = False
     data_service: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("precision", self.precision, POLICIES)
-        check_range("accumulate", self.accumulate, at_least=1)
+        check_fields(self)
 
     @property
     def policy(self) -> str:
@@ -80,16 +80,15 @@ class LoopSettings:
       InputError: a number is too small, or `profile` is not a range.
     """
 
-    log_every: int = 100
-    eval_every: int = 1000
-    checkpoint_every: int = 1000
-    keep: int = 5
-    early_stop: int = 0
+    log_every: int = setting(100, at_least=0)
+    eval_every: int = setting(1000, at_least=0)
+    checkpoint_every: int = setting(1000, at_least=0)
+    keep: int = setting(5, at_least=1)
+    early_stop: int = setting(0, at_least=0)
     profile: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("log_every", "eval_every", "checkpoint_every", "keep", "early_stop"):
-            check_range(name, getattr(self, name), at_least=1 if name == "keep" else 0)
+        check_fields(self)
         if self.early_stop and not self.eval_every:
             raise InputError(f"early_stop={self.early_stop} counts evaluations: set eval_every, which is 0")
         _ = self.profile_steps  # checks `profile`

@@ -108,7 +108,7 @@ def _pretrain(flags: argparse.Namespace) -> None:
     flags.sentence_objective = getattr(flags, "sentence_objective", "none")
     (size,) = pretrain.candidate_sizes(flags, config, is_begun=output.has_recipe, warns=is_chosen)
     vocabulary = teacher.resolve_vocabulary(flags.vocabulary)
-    tokenizer = {**teacher.tokenizer_of(vocabulary), **shared.provided_tokenizer_settings(flags)}
+    tokenizer = {**teacher.tokenizer_of(vocabulary), **shared.provided(flags, TOKENIZER_DEFAULTS)}
     settings = Distillation(
         **shared.provided_run_settings(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},

@@ -14,6 +14,7 @@ from albert_tf.constants import WORDS_CHOICES
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, EvaluationSettings, FinetuningRecipe
 from albert_tf.recipes import QuestionSettings
 from albert_tf.signals import quiet_start
+from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from albert_tf.training.compute_settings import LoopSettings
 
 # Texts for --help about the defaults of hyper-parameters that differ from task to task.
@@ -106,7 +107,7 @@ def provided_settings(flags: argparse.Namespace) -> dict[str, Any]:
         **{name: getattr(flags, name) for name in same_names},
         "columns": shared.provided_columns(flags),
         "config": None if flags.config is None else shared.resolve_config(flags.config),
-        "tokenizer": shared.provided_tokenizer_settings(flags),
+        "tokenizer": shared.provided(flags, TOKENIZER_DEFAULTS),
         "recipe": shared.provided_fields(flags, FinetuningRecipe),
         "evaluation": shared.provided_fields(flags, EvaluationSettings),
         "questions": shared.provided_fields(flags, QuestionSettings),

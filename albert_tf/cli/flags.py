@@ -17,7 +17,6 @@ from albert_tf.errors import InputError
 from albert_tf.io import check_exists, check_new_local_folder
 from albert_tf.settings import flat_fields
 from albert_tf.signals import quiet_start
-from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 
 if TYPE_CHECKING:
@@ -80,11 +79,6 @@ def provided_run_settings(flags: argparse.Namespace) -> dict[str, Any]:
         "compute": ComputeConfig(**provided_fields(flags, ComputeConfig)),
         "command": flags.command_line,
     }
-
-
-def provided_tokenizer_settings(flags: argparse.Namespace) -> dict[str, Any]:
-    """The settings of the normalisation that the command line names."""
-    return provided(flags, TOKENIZER_DEFAULTS)
 
 
 def resolve_config(name: str, flag: str = "--config") -> AlbertConfig:

@@ -9,7 +9,7 @@ from albert_tf.cli import flags as shared
 from albert_tf.program import OneLineParser
 from albert_tf.recipes import PreparationSettings
 from albert_tf.signals import quiet_start
-from albert_tf.text.tokenizer_config import read_vocabulary
+from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS, read_vocabulary
 
 _EXAMPLE_FLAGS = ("seq_length", "max_predictions", "dupe_factor")
 
@@ -37,6 +37,6 @@ def run(flags: argparse.Namespace) -> None:
         shared.check_unused(flags, _EXAMPLE_FLAGS, "documents, without --format examples")
     options = {
         **shared.provided_fields(flags, PreparationSettings),
-        **shared.provided_tokenizer_settings(flags),
+        **shared.provided(flags, TOKENIZER_DEFAULTS),
     }
     prepare(flags.input, flags.output, flags.vocabulary, beam_options=flags.others, **options)

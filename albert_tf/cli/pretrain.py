@@ -55,7 +55,7 @@ def run(flags: argparse.Namespace) -> None:
             "--budget decides the warm-up, a tenth of the steps at most: leave --warmup_steps out"
         )
     read_vocabulary(flags.vocabulary)  # raises if it is missing
-    tokenizer = shared.provided_tokenizer_settings(flags)
+    tokenizer = shared.provided(flags, TOKENIZER_DEFAULTS)
     with quiet_start():
         from albert_tf.conversion.init_from import resolve_run
         from albert_tf.data.sources import check_makes_examples

@@ -6,7 +6,7 @@ import argparse
 
 from albert_tf.cli import flags as shared
 from albert_tf.signals import quiet_start
-from albert_tf.text.tokenizer_config import SENTENCEPIECE, VOCABULARY_FILES
+from albert_tf.text.tokenizer_config import SENTENCEPIECE, TOKENIZER_DEFAULTS, VOCABULARY_FILES
 
 SUMMARY = "train a vocabulary"
 
@@ -28,8 +28,6 @@ def run(flags: argparse.Namespace) -> None:
         from albert_tf.text.vocabulary_training import train_vocabulary
     if flags.kind != SENTENCEPIECE:
         shared.check_unused(flags, ["max_sentences"], f"--kind {flags.kind}")
-    options = shared.provided(flags, ("vocab_size", "max_sentences", "kind"))
-    vocabulary = train_vocabulary(
-        flags.input, flags.output, **options, **shared.provided_tokenizer_settings(flags)
-    )
+    options = shared.provided(flags, ("vocab_size", "max_sentences", "kind", *TOKENIZER_DEFAULTS))
+    vocabulary = train_vocabulary(flags.input, flags.output, **options)
     print(f"{flags.output}: {len(vocabulary)} pieces")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import itertools
 import math
 import re
@@ -36,7 +35,7 @@ class TagScheme(NamedTuple):
             return "O"
         match = self.tag and self.tag.fullmatch(tag)
         if not match:
-            return f"{self.other}-{tag}"
+            return f"{self.other}-{tag or '_'}"
         return f"{_PARTS[match['part'].upper()]}-{match['label'] or '_'}"
 
 
@@ -131,31 +130,35 @@ def entity_scores(y_true: Tags, y_pred: Tags, scheme: TagScheme) -> dict[str, fl
 
     If there are no annotated entities, `f1` and `recall` are NaN, and so is `precision` if none is predicted.
     """
-    counts = sum(entity_counts(y_true, y_pred, scheme).values(), np.zeros(3, np.int64))
-    precision, recall, score = precision_recall_f1(counts)
+    from sklearn.metrics import precision_recall_fscore_support
+
+    names, right, predicted = entity_labels(y_true, y_pred, scheme)
+    if not names:
+        return dict.fromkeys(("precision", "recall", "f1"), math.nan)
+    micro = {"labels": names, "average": "micro", "zero_division": 0}
+    precision, recall, score, _ = precision_recall_fscore_support(right, predicted, **micro)
+    has_entities = any(right)
     return {
-        "precision": float(precision) if counts[1:].any() else math.nan,
-        "recall": float(recall) if counts[2] else math.nan,
-        "f1": float(score) if counts[2] else math.nan,
+        "precision": float(precision),
+        "recall": float(recall) if has_entities else math.nan,
+        "f1": float(score) if has_entities else math.nan,
     }
 
 
-def entity_counts(y_true: Tags, y_pred: Tags, scheme: TagScheme) -> dict[str, np.ndarray]:
-    """By label, sorted: the numbers of entities that are correct, predicted and annotated, int [3]."""
-    counts: dict[str, np.ndarray] = collections.defaultdict(lambda: np.zeros(3, np.int64))
+def entity_labels(y_true: Tags, y_pred: Tags, scheme: TagScheme) -> tuple[list[str], list[str], list[str]]:
+    """The entities of both sides in the form of scikit-learn's metrics.
+
+    Returns:
+      The labels of entities, sorted; and for each annotated or predicted entity its label on either side, ""
+      where the other side has no such entity.
+    """
+    pairs = [("", "")]  # "" is never among the labels: scikit-learn then has a micro average, no accuracy
     for sentence in zip(y_true, y_pred, strict=True):
-        right_spans, predicted_spans = (set(entity_spans(tags, scheme)) for tags in sentence)
-        for column, spans in enumerate((right_spans & predicted_spans, predicted_spans, right_spans)):
-            for label, *_ in spans:
-                counts[label][column] += 1
-    return dict(sorted(counts.items()))
-
-
-def precision_recall_f1(counts: np.ndarray) -> np.ndarray:
-    """Precision, recall and F1, [..., 3], of counts [..., 3] in the order of `entity_counts`; 0 for 0 / 0."""
-    correct, predicted, annotated = np.moveaxis(counts, -1, 0)
-    parts, wholes = (correct, correct, 2 * correct), (predicted, annotated, predicted + annotated)
-    return np.stack([part / np.maximum(whole, 1) for part, whole in zip(parts, wholes, strict=True)], axis=-1)
+        right, predicted = (set(entity_spans(tags, scheme)) for tags in sentence)
+        for span in sorted(right | predicted):
+            pairs.append((span[0] if span in right else "", span[0] if span in predicted else ""))
+    right_labels, predicted_labels = map(list, zip(*pairs, strict=True))
+    return sorted({*right_labels, *predicted_labels} - {""}), right_labels, predicted_labels
 
 
 def entity_spans(tags: Sequence[str], scheme: TagScheme) -> list[tuple[str, int, int]]:

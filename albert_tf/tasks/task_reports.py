@@ -17,10 +17,9 @@ from albert_tf.tasks.metrics import (
     Tags,
     TagScheme,
     calibration,
-    entity_counts,
+    entity_labels,
     entity_spans,
     precision_recall,
-    precision_recall_f1,
 )
 from albert_tf.tasks.squad_metrics import answers_score
 
@@ -116,25 +115,26 @@ def multi_label_report(
     return Report({"ece": error}, tables)
 
 
-def label_table(names: Sequence[str], y_true: Any, y_pred: Any, numbers: Sequence[int]) -> ReportTable:
-    """Precision, recall, F1 and support of labels, and their averages; precision is 0 without predictions."""
+def label_table(
+    names: Sequence[str], y_true: Any, y_pred: Any, labels: Sequence[Any], title: str = "Labels"
+) -> ReportTable:
+    """Precision, recall, F1 and support of labels, and their averages; precision is 0 without predictions.
+
+    `names` are those of `labels`, values of `y_true` and `y_pred`. Without labels the table is empty.
+    """
     from sklearn.metrics import classification_report
 
-    if not names:  # there is no label, neither right nor predicted
-        return _create_label_table("Labels", [])
-    report = classification_report(y_true, y_pred, labels=numbers, output_dict=True, zero_division=0)
-    report.pop("accuracy", None)  # this row is a single number; labels have their numbers as names here
-    averages = [*report][len(names) :]
-    scores = [[entry[name] for name in REPORTED] for entry in report.values()]
-    return _create_label_table("Labels", zip([*names, *averages], scores, strict=True))
-
-
-def _create_label_table(title: str, scores_by_name: Iterable[tuple[str, Sequence[float]]]) -> ReportTable:
-    """The table of names with their precision, recall, F1 and support."""
-    rows = [(name, *map(float, scores), int(support)) for name, (*scores, support) in scores_by_name]
-    return ReportTable(
-        "labels", title, ("label", "precision", "recall", "f1", "support"), rows, is_brief=True
-    )
+    rows: list[tuple[Any, ...]] = []
+    if names:
+        numbers = list(map(str, range(len(names))))  # in place of names, which may be those of averages
+        options = {"labels": labels, "target_names": numbers, "output_dict": True, "zero_division": 0}
+        report = classification_report(y_true, y_pred, **options)
+        report.pop("accuracy", None)  # this row is a single number
+        for name, entry in zip([*names, *[*report][len(names) :]], report.values(), strict=True):
+            *scores, support = (entry[key] for key in REPORTED)
+            rows.append((name, *map(float, scores), int(support)))
+    columns = ("label", "precision", "recall", "f1", "support")
+    return ReportTable("labels", title, columns, rows, is_brief=True)
 
 
 def confusion_table(y_true: Any, y_pred: Any, labels: Sequence[Any], names: Sequence[str]) -> ReportTable:
@@ -316,8 +316,9 @@ def tag_report(
         "missed": [_format_entities(*pair) for pair in zip(words, missed, strict=True)],
         "wrong": [_format_entities(*pair) for pair in zip(words, wrong, strict=True)],
     }
+    names, right_labels, predicted_labels = entity_labels(y_true, y_pred, scheme)
     tables = [
-        _entity_table(y_true, y_pred, scheme),
+        label_table(names, right_labels, predicted_labels, names, title="Entities"),
         confusion_table(right_tags, predicted_tags, common, common),
         reliability,
         worst_errors(order, columns),
@@ -336,21 +337,6 @@ def describe_tags(tags: Iterable[str], scheme: TagScheme) -> list[str]:
     others = [shorten(tag) for tag in names if scheme.tag is not None and not scheme.tag.fullmatch(tag)]
     singles = f"; words of {join_words(others)} are scored one by one" if others else ""
     return [f"entities: {scheme.name}{singles}"]
-
-
-def _entity_table(y_true: Tags, y_pred: Tags, scheme: TagScheme) -> ReportTable:
-    """Precision, recall, F1 and support of each label of entities, and averages; see `entity_counts`."""
-    by_label = entity_counts(y_true, y_pred, scheme)
-    counts = np.array([*by_label.values()]).reshape(-1, 3)
-    if not len(counts):
-        return _create_label_table("Entities", [])
-    scores, support = precision_recall_f1(counts), counts[:, 2]
-    weighted = support @ scores / max(support.sum(), 1)
-    means = (precision_recall_f1(counts.sum(axis=0)), scores.mean(axis=0), weighted)
-    names = [*by_label, "micro avg", "macro avg", "weighted avg"]
-    supports = [*support, *[support.sum()] * 3]
-    rows = ([*row, number] for row, number in zip([*scores, *means], supports, strict=True))
-    return _create_label_table("Entities", zip(names, rows, strict=True))
 
 
 def _format_entities(words: Sequence[str], entities: set[tuple[str, int, int]]) -> str:

@@ -154,6 +154,10 @@ def test_kinds_of_entities():
     none_right = [["O"]], [["B-LOC"]]
     found = tag_report([["a"]], *none_right, [np.float32([1])], {"where": ["a:1"]}, PREFIXES)
     check_labels(by_name(found)["labels"], entity_report(*none_right, output_dict=True, zero_division=0))
+    averages = [["B-accuracy", "B-macro avg"]]
+    found = tag_report([["a", "b"]], averages, averages, [np.float32([1, 1])], {"where": ["a:1"]}, PREFIXES)
+    assert by_name(found)["labels"].rows[:2] == [("accuracy", 1, 1, 1, 1), ("macro avg", 1, 1, 1, 1)]
+    assert [row[-1] for row in by_name(found)["labels"].rows[2:]] == [2, 2, 2]
     nothing = tag_report([["a"]], [["O"]], [["O"]], [np.float32([1])], {"where": ["a:1"]}, PREFIXES)
     assert by_name(nothing)["labels"].rows == [] and nothing.metrics == {"ece": 0}
     assert "undefined" in nothing.notes[0]

@@ -14,7 +14,6 @@ from sklearn.utils.validation import column_or_1d
 
 from albert_tf import filesystem
 from albert_tf.errors import InputError, is_missing
-from albert_tf.inference.inputs import check_same_form
 from albert_tf.inference.predictor import Predictor, load_predictor
 from albert_tf.io import dump_json, replace_folder, temporary_path
 from albert_tf.runs.load_save import load, save
@@ -26,7 +25,7 @@ from albert_tf.runs.run_directory import (
     RunDirectory,
 )
 from albert_tf.tasks.columns import Columns
-from albert_tf.tasks.examples import TextRecord, normalize_label
+from albert_tf.tasks.examples import TextRecord, check_forms, normalize_label
 from albert_tf.text.text_tokenizer import as_list
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, VOCABULARY_FILES
 
@@ -115,7 +114,7 @@ def write_table(file: Path, texts: Sequence[TextRecord], labels: Sequence[str | 
     """
     if not texts or len(texts) != len(labels):
         raise InputError(f"X holds {len(texts)} texts and y {len(labels)} labels: give one for each text")
-    columns = Columns("text", "text_pair" if check_same_form(texts, "X") else None, "label")
+    columns = Columns("text", "text_pair" if check_forms(texts) else None, "label")
     rows = (
         {"text": text.text, "text_pair": text.text_pair, "label": label}
         for text, label in zip(texts, labels, strict=True)

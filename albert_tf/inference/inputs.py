@@ -19,7 +19,7 @@ from albert_tf.finetuning.finetuning_recipes import BALANCED
 from albert_tf.inference.classifier_metrics import ProbabilityMetric
 from albert_tf.runs.build_model import arguments_of
 from albert_tf.tasks.classification import TextTask, text_rows
-from albert_tf.tasks.examples import TextRecord, TokenizedExamples, normalize_label
+from albert_tf.tasks.examples import TextRecord, TokenizedExamples, check_forms, normalize_label
 from albert_tf.tasks.task import to_arrays
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import as_list, check_text
@@ -353,14 +353,6 @@ def _label_number(label: Any, known: Mapping[Any, int | None], where: str) -> in
     return number
 
 
-def check_same_form(records: Sequence[TextRecord], argument: str) -> bool:
-    """True if all records are pairs, False if all are single texts; an InputError if there are both."""
-    forms = {record.text_pair is not None for record in records}
-    if len(forms) > 1:
-        raise InputError(f"{argument} holds both single texts and pairs")
-    return forms == {True}
-
-
 def _fill_missing(values: Sequence[Any], argument: str) -> list[Any]:
     """Replaces missing texts, also in pairs, by empty ones."""
 
@@ -419,7 +411,7 @@ def tokenize_inputs(
     records = parse_texts(x, argument)
     if not records:
         raise InputError(f"{argument} holds no texts")
-    pairs = check_same_form(records, argument)
+    pairs = check_forms(records)
     if y is not None and pairs and [record.text_pair for record in records] == list(as_list(y)):
         raise InputError(f"{argument}: the second texts are the labels: give the column of texts alone")
     return text_rows(records, tokenizer, {}, seq_length, TRUNCATE if pairs else long), pairs

@@ -30,7 +30,6 @@ from albert_tf.inference.inputs import (
     LabelEncoder,
     are_pairs,
     check_label_names,
-    check_same_form,
     choose_head,
     expand_weight,
     pack_texts,
@@ -53,7 +52,7 @@ from albert_tf.runs.run_directory import HUB, TASK_FILE, RunDirectory, best_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
-from albert_tf.tasks.examples import TokenizedExamples, truncation_report
+from albert_tf.tasks.examples import TokenizedExamples, check_forms, truncation_report
 from albert_tf.tasks.long_texts import pool_windows, text_inputs, window_inputs
 from albert_tf.tasks.metrics import accuracy
 from albert_tf.tasks.serving import without_padding
@@ -291,7 +290,7 @@ class TextClassifier(keras.Model):
                 records = parse_texts(inputs, "inputs")
                 if not records:
                     raise InputError("inputs holds no texts")
-                pairs = check_same_form(records, "inputs")
+                pairs = check_forms(records)
                 inputs = tf.constant([[x.text, x.text_pair] if pairs else x.text for x in records])
             self._check_takes_pairs(are_pairs(inputs), "inputs")
         return super().__call__(inputs, *args, **kwargs)

@@ -19,6 +19,7 @@ from albert_tf.tasks.examples import (
     TextRecord,
     TokenizedExamples,
     TokenizedTexts,
+    check_forms,
     concat_rows,
     examples_from_spans,
     label_ids,
@@ -128,12 +129,7 @@ class TextTask(FinetuningTask):
 
     def check_records(self, records: TextRecords) -> None:
         """Raises InputError unless all are single texts, or all are pairs, as the model was trained."""
-        are_pairs = records[0].text_pair is not None if self.takes_pairs is None else self.takes_pairs
-        for record in records:
-            if (record.text_pair is not None) != are_pairs:
-                forms = ("a single text", "a pair (text, text_pair)")[:: 1 if are_pairs else -1]
-                other = "the first is" if self.takes_pairs is None else "the model takes"
-                raise InputError(f"{record.file} holds {forms[0]}, and {other} {forms[1]}")
+        check_forms(records, self.takes_pairs)
 
     @staticmethod
     @abc.abstractmethod

@@ -178,6 +178,21 @@ def normalize_label(label: str) -> str:
     return label if match is None else str(int(match[1] + match[2]))
 
 
+def check_forms(records: Sequence[TextRecord], takes_pairs: bool | None = None) -> bool:
+    """Returns True if all records are pairs of texts, False if all are single texts.
+
+    Raises an InputError that names the first record of another form than the model takes; if that is None,
+    not known, of another form than the first record.
+    """
+    are_pairs = records[0].text_pair is not None if takes_pairs is None else takes_pairs
+    for record in records:
+        if (record.text_pair is not None) != are_pairs:
+            forms = ("a single text", "a pair (text, text_pair)")[:: 1 if are_pairs else -1]
+            other = "the first is" if takes_pairs is None else "the model takes"
+            raise InputError(f"{record.file} holds {forms[0]}, and {other} {forms[1]}")
+    return are_pairs
+
+
 TEXTS_AT_ONCE = 1024
 
 # Share of unknown tokens above which a vocabulary was likely made for other texts.

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.constants import FIRST, INPUT_MASK, MEAN, POOLINGS, Tensors
-from albert_tf.errors import InputError, check_choice, check_type
+from albert_tf.errors import check_choice, check_type
 from albert_tf.models.heads import mean_state
 from albert_tf.tasks.classification import TextTask
-from albert_tf.tasks.examples import TextRecord
+from albert_tf.tasks.examples import TextRecord, check_forms
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.serving import TEXT_EXAMPLE, ServingModel
 from albert_tf.tasks.task import Arrays, Task
@@ -59,9 +59,7 @@ class FeatureExtraction(Task):
 
     def check_records(self, records: Records) -> None:
         """Raises an InputError unless all records are single texts."""
-        for record in records:
-            if record.text_pair is not None:
-                raise InputError(f"{record.file} is a pair of texts: an embedding is of one text")
+        check_forms(records, takes_pairs=False)
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> np.ndarray:
         """The embedding, float32 [H]."""

@@ -574,7 +574,7 @@ WRONG_DATA = [
     ("one text", [0], "x='one text' is not a list"),
     (["a", 5], [0, 1], r"x\[1\]=5"),
     ((["a", "b"], ["c"]), [0, 1], "x holds 2 first texts and 1 second ones"),
-    ([("a", "b"), "c"], [0, 1], "x holds both single texts and pairs"),
+    ([("a", "b"), "c"], [0, 1], r"^x\[1\] holds a single text, and the first is a pair"),
     ([["a", "b", "c"], ["d", "e", "f"]], [0, 1, 0], r"x\[0\]"),
     (["a", "b"], [0], "y holds 1 labels for 2 texts"),
     (["a", "b"], [0, 2], r"y\[1\]=2"),
@@ -631,7 +631,7 @@ def test_what_does_not_fit(made, classifier, tmp_path):
         with pytest.raises(InputError):
             classifier(inputs)
     for inputs in (["a", ("b", "c")], [("a", "b"), "c"]):
-        with pytest.raises(InputError, match=r"^inputs holds both single texts and pairs$"):
+        with pytest.raises(InputError, match=r"^inputs\[1\] holds a .*, and the first is a"):
             classifier(inputs)
 
 

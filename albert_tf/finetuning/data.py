@@ -266,8 +266,8 @@ def _weigh(sets: Splits, sample_weight: Sequence[float]) -> list[float]:
 def _add_row_weights(examples: Examples, name: str, record_weights: Sequence[float]) -> TokenizedExamples:
     """Adds the feature `name`: each row has the weight of its record; windows share it among them."""
     weights, rows = np.array(record_weights, np.float32), examples.rows
-    if examples.record_map is not None:
-        weights = weights[examples.record_map] * rows.features[WEIGHTS]
+    if rows.records is not None:
+        weights = weights[rows.records] * rows.features[WEIGHTS]
     return dataclasses.replace(rows, features={**rows.features, name: weights})
 
 

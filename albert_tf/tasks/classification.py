@@ -124,7 +124,7 @@ class TextTask(FinetuningTask):
         features = {LABELS: self.targets(records)} if is_labelled else {}
         rows = text_rows(records, tokenizer, features, self.seq_length, self.long_texts.long)
         if self.long_texts.long == WINDOWS:
-            return Examples(records, *split_into_windows(rows, self.seq_length, self.long_texts))
+            rows = split_into_windows(rows, self.seq_length, self.long_texts)
         return Examples(records, rows)
 
     def check_records(self, records: TextRecords) -> None:
@@ -156,8 +156,8 @@ class TextTask(FinetuningTask):
         """The prediction for each text; for texts in windows, from their pooled logits."""
         with tf.device("CPU:0"):
             logits = tf.constant(outputs["logits"])
-            if examples.record_map is not None:
-                logits = pool_windows(logits, examples.record_map, len(examples.records), self.long_texts)
+            if (text_of := examples.rows.records) is not None:
+                logits = pool_windows(logits, text_of, len(examples.records), self.long_texts)
             return self.predictions_from_scores(self.scores(logits).numpy())
 
     def answer(

@@ -34,10 +34,8 @@ def head_and_tail(tokens: tf.RaggedTensor, budget: int) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_splits(tf.boolean_mask(tokens.values, is_kept), splits, validate=False)
 
 
-def split_into_windows(
-    rows: TokenizedExamples, seq_length: int, settings: LongTexts
-) -> tuple[TokenizedExamples, np.ndarray]:
-    """Splits texts into windows; returns the windows as examples, and the text of each, int32 [W].
+def split_into_windows(rows: TokenizedExamples, seq_length: int, settings: LongTexts) -> TokenizedExamples:
+    """Splits texts into windows; returns these as examples, whose `records` are the texts.
 
     A window has the label of its text. The weights in the loss of all windows of a text add up to 1.
     """
@@ -47,7 +45,7 @@ def split_into_windows(
         text_of, _, starts, lengths = (values.numpy() for values in windows)
     features = {name: values[text_of] for name, values in rows.features.items()}
     weights = (1 / np.bincount(text_of)[text_of]).astype(np.float32)
-    window_rows = dataclasses.replace(
+    return dataclasses.replace(
         rows,
         starts=rows.starts[text_of] + starts[:, np.newaxis],
         lengths=lengths[:, np.newaxis],
@@ -55,7 +53,6 @@ def split_into_windows(
         records=text_of,
         dropped=0,
     )
-    return window_rows, text_of
 
 
 def window_inputs(

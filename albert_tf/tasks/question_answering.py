@@ -259,7 +259,7 @@ class QuestionAnswering(FinetuningTask):
 
     def predictions(self, examples: Examples, outputs: Arrays) -> list[AnswerPrediction]:
         """The best answers to each question over all windows of its context."""
-        questions: QuestionWindows = examples.record_map
+        questions: QuestionWindows = examples.layout
         splits, answers = questions.splits.numpy(), []
         with tf.device("CPU:0"):
             candidates = Candidates(*(tf.constant(outputs[name]) for name in Candidates._fields))

@@ -171,7 +171,7 @@ class Tagging(FinetuningTask):
     def predictions(self, examples: Examples, outputs: Arrays) -> list[Prediction]:
         """The likeliest tag of each word, by its first token; for plain texts the entities."""
         names = np.array(self.labels, object)
-        places = tuple(examples.record_map.T)  # windows and columns, [words] each
+        places = tuple(examples.layout.T)  # windows and columns, [words] each
         tags, scores = names[outputs["tags"][places]], outputs["scores"][places]
         ends = np.cumsum([len(record.words) for record in examples.records])[:-1]
         sentences = zip(np.split(tags, ends), np.split(scores, ends), strict=True)

@@ -47,7 +47,7 @@ class Examples:
 
     records: Sequence[Any]  # one for each prediction
     rows: TokenizedExamples  # input of a model; a long record may have several
-    record_map: Any = None  # how outputs of rows map to records; each task has its own form
+    layout: Any = None  # where the rows hold contexts (question answering) or words (tagging)
 
 
 class Prediction(NamedTuple):

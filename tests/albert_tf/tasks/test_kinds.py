@@ -1,5 +1,7 @@
 """Predictions and served answers of every kind of task, compiled or not, against outputs one by one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -76,12 +78,13 @@ def test_labels(piece_tokenizer, tiny_model, ids, xla):
 
 def test_scores_and_sets_of_labels():
     logits = np.array([[2.0, -1.0, -0.5], [-3.0, -3.0, -3.0]], np.float32)
+    rows = SimpleNamespace(records=None)  # no windows
     task = MultiLabel({"labels": ["a", "b", "c"], "threshold": 0.37})
     kept = {
         name: value.numpy()
         for name, value in task.collect_outputs({"logits": tf.constant(logits)}, {}).items()
     }
-    first, second = task.predictions(Examples([], None), kept)
+    first, second = task.predictions(Examples([], rows), kept)
     assert (first.value, second.value) == (("a", "c"), ())
     served = task.decide(task.scores(tf.constant(logits)))
     assert served["is_label"].numpy().tolist() == [[True, False, True], [False] * 3]
@@ -92,7 +95,7 @@ def test_scores_and_sets_of_labels():
         name: value.numpy()
         for name, value in task.collect_outputs({"logits": tf.constant(logits[:, :1])}, {}).items()
     }
-    assert [found.value for found in task.predictions(Examples([], None), kept)] == [2, -3]
+    assert [found.value for found in task.predictions(Examples([], rows), kept)] == [2, -3]
 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])

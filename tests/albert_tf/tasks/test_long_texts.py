@@ -86,7 +86,7 @@ def test_rows_of_windows_weigh_as_much_as_their_text(tiny_tokenizer):
     assert found == [part for row in parts for part in row]
     counts = [len(row) for row in parts]
     assert counts[1] > 3 and counts[::2] == [1, 1]
-    assert examples.record_map.tolist() == np.repeat([0, 1, 2], counts).tolist()
+    assert rows.records.tolist() == np.repeat([0, 1, 2], counts).tolist()
     assert rows.features["labels"].tolist() == np.repeat([0, 1, 0], counts).tolist()
     np.testing.assert_allclose(rows.features["weights"], np.repeat(1 / np.array(counts), counts))
     mask = np.array([[1]] * sum(counts) + [[0]])

@@ -27,7 +27,7 @@ class Windows:
     """Windows as NumPy reads them: question, first token, and the bytes of the context's tokens."""
 
     def __init__(self, found):
-        questions = found.record_map
+        questions = found.layout
         self.rows, self.first = questions.windows.rows.numpy(), questions.windows.starts.numpy()
         self.lengths, self.context_of = found.rows.lengths, questions.context_of.numpy()
         self.texts = questions.contexts.text.numpy()
@@ -120,7 +120,7 @@ def test_a_window_without_the_whole_answer_has_none(published_tokenizer):
     )
     lengths = found.rows.lengths[:, 1].tolist()
     assert len({tuple(packed(found.rows, n)[1:4]) for n in range(3)}) == 1
-    assert found.record_map.windows.starts.numpy().tolist() == [0, 3, 6]
+    assert found.layout.windows.starts.numpy().tolist() == [0, 3, 6]
     assert lengths == [6, 6, 6]
     starts, ends, impossible = (found.rows.features[name].tolist() for name in POSITIONS)
     assert (starts, ends, impossible) == ([0, 7, 0], [0, 8, 0], [1, 0, 1])
@@ -134,7 +134,7 @@ def test_a_window_without_the_whole_answer_has_none(published_tokenizer):
 
 def test_empty_contexts_and_questions_without_answers(published_tokenizer):
     found = question_rows([asked(""), asked("The sea.")], published_tokenizer, 64, max_query_length=16)
-    assert found.record_map.windows.rows.numpy().tolist() == [0, 1]
+    assert found.layout.windows.rows.numpy().tolist() == [0, 1]
     assert found.rows.features["is_impossible"].tolist() == [1, 1]
     assert found.rows.lengths[0, 1] == 0
     unlabelled = question_rows(

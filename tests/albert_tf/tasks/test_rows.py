@@ -91,7 +91,7 @@ def test_choices_lose_their_contexts(piece_tokenizer):
 
 def test_empty_texts_are_counted_once_whatever_their_windows(rows, piece_tokenizer):
     texts = rows("a b c d e f g h", "", "a b c d")
-    windows, _ = split_into_windows(texts, 5, LongTexts(long="windows", doc_stride=1))
+    windows = split_into_windows(texts, 5, LongTexts(long="windows", doc_stride=1))
     assert len(windows) > 5
     assert truncation_report(windows, 5)[0].startswith("1 of 3 texts is empty")
     config = {"seq_length": 10, "max_query_length": 4, "doc_stride": 2, "n_best": 1}

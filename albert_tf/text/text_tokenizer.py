@@ -63,30 +63,6 @@ def check_text(value: Any, where: str) -> str:
     return value
 
 
-def text_tensor(texts: Any, argument: str) -> tf.Tensor:
-    """Texts as a string tensor; InputError names the first value that is not a text.
-
-    Args:
-      texts: a str; a list, array or pandas Series of str or bytes; or a tensor, which may be symbolic and is
-        returned unchanged.
-      argument: the name of the argument in errors.
-    """
-    if hasattr(texts, "to_numpy"):  # pandas
-        texts = texts.to_numpy()
-    if tf.is_tensor(texts):
-        if texts.dtype != tf.string:
-            raise InputError(f"{argument} is a tensor of {texts.dtype.name}: texts are tf.string")
-        return texts
-    if isinstance(texts, np.ndarray):
-        texts = texts.tolist()
-    if not isinstance(texts, str | bytes | list | tuple):
-        raise InputError(f"{argument}={shorten(texts)} is neither a text nor a list of them")
-    for number, value in enumerate(texts if isinstance(texts, list | tuple) else ()):
-        if not isinstance(value, bytes):
-            check_text(value, f"{argument}[{number}]")
-    return tf.constant(texts, tf.string)
-
-
 class SpecialIds(NamedTuple):
     """The ids of the special tokens of a vocabulary."""
 

@@ -7,6 +7,7 @@ import functools
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
@@ -14,7 +15,7 @@ from albert_tf.errors import InputError, shorten
 from albert_tf.io import PathLike, check_path
 from albert_tf.text.byte_level_bpe import BytePairTokenizer
 from albert_tf.text.sentencepiece import SentencePieceTokenizer
-from albert_tf.text.text_tokenizer import InputFormat, TextTokenizer, Vocabulary, text_tensor
+from albert_tf.text.text_tokenizer import InputFormat, TextTokenizer, Vocabulary, check_text
 from albert_tf.text.tokenizer_config import read_tokenizer_kind, read_vocabulary, resolve_settings
 from albert_tf.text.wordpiece import WordPieceTokenizer
 
@@ -146,9 +147,17 @@ class Tokenizer(keras.layers.Layer):
     def __call__(self, text: Any, *args: Any, **kwargs: Any) -> tf.RaggedTensor:
         """The token ids of each text; InputError if a value is not a text."""
         # Checked before Keras converts it, whose errors do not say which value is wrong.
-        texts = text_tensor(text, "text")
-        if texts.shape.rank == 0:
-            raise InputError(f"text={shorten(text)} is a single text: give a list, [text]")
+        texts = text.to_numpy() if hasattr(text, "to_numpy") else text  # pandas
+        texts = texts.tolist() if isinstance(texts, np.ndarray) else texts
+        if isinstance(texts, list | tuple):
+            for number, value in enumerate(texts):
+                if not isinstance(value, bytes):
+                    check_text(value, f"text[{number}]")
+            texts = tf.constant(texts, tf.string)
+        if not tf.is_tensor(texts) or texts.shape.rank == 0:
+            raise InputError(f"text={shorten(text)} is not a list of texts: give a list, [text]")
+        if texts.dtype != tf.string:
+            raise InputError(f"text is a tensor of {texts.dtype.name}: texts are tf.string")
         return super().__call__(texts, *args, **kwargs)
 
     def call(self, text: tf.Tensor) -> tf.RaggedTensor:

@@ -79,7 +79,7 @@ def test_config_round_trip(tiny_vocabulary):
 
 
 def test_a_single_text_is_refused(tiny_tokenizer):
-    with pytest.raises(InputError, match=r"text='Buy now!' is a single text: give a list"):
+    with pytest.raises(InputError, match=r"text='Buy now!' is not a list of texts: give a list"):
         tiny_tokenizer("Buy now!")
 
 

@@ -10,7 +10,7 @@ from albert_tf.filesystem import list_entries
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.text.files import expand_globs, input_files
 from albert_tf.text.sentencepiece import SentencePieceVocabulary, starts_word
-from albert_tf.text.text_tokenizer import as_list, text_tensor
+from albert_tf.text.text_tokenizer import as_list
 from albert_tf.text.tokenizer_config import read_vocabulary
 
 
@@ -85,17 +85,17 @@ FORMS = (
 
 
 @pytest.mark.parametrize("texts", FORMS, ids=lambda texts: type(texts).__name__)
-def test_forms_of_the_same_texts(texts):
-    tensor = text_tensor(texts, "text")
-    assert tensor.dtype == tf.string
-    assert tensor.numpy().tolist() == [b"a", "é".encode()]
+def test_forms_of_the_same_texts(texts, tiny_tokenizer):
+    assert tiny_tokenizer(texts).to_list() == tiny_tokenizer(tf.constant(["a", "é"])).to_list()
     assert as_list(texts) == ["a", "é"]
 
 
-def test_one_text_and_none():
-    assert text_tensor("a", "text").numpy() == b"a"
-    assert text_tensor([b"a"], "text").numpy() == [b"a"]
-    assert text_tensor([], "text").shape == [0]
+def test_bytes_and_no_texts(tiny_tokenizer):
+    texts = [b"a", b"the\xffsea"]
+    expected = tiny_tokenizer(tf.constant(texts)).to_list()
+    for form in (texts, np.array(texts), np.array(texts, object)):
+        assert tiny_tokenizer(form).to_list() == expected
+    assert tiny_tokenizer([]).to_list() == []
 
 
 WRONG = [
@@ -110,8 +110,6 @@ WRONG = [
 
 @pytest.mark.parametrize(("texts", "message"), WRONG)
 def test_what_is_not_a_text(texts, message, tiny_tokenizer):
-    with pytest.raises(InputError, match=message):
-        text_tensor(texts, "text")
     with pytest.raises(InputError, match=f"^{message}"):
         tiny_tokenizer(texts)
 

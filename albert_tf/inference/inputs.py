@@ -58,8 +58,7 @@ class LabelEncoder(NamedTuple):
         """Raises InputError if a metric cannot compare the model's logits with the targets."""
         for metric in tf.nest.flatten(metrics):
             is_binary = isinstance(metric, ProbabilityMetric)
-            has_rows = self.multi_label or self.are_one_hot
-            if is_binary and metric.needs_rows(self.num_labels) and not has_rows:
+            if is_binary and metric.needs_rows(self.num_labels) and not self._has_rows:
                 raise InputError(
                     f"metrics: {type(metric.metric).__name__} needs one-hot labels: {_CATEGORICAL}"
                 )
@@ -148,19 +147,11 @@ class LabelEncoder(NamedTuple):
             `translate_label_errors`.
         """
         self._check_shape(labels, argument)
-        has_rows = self.are_one_hot or self.multi_label
-        if labels.dtype != tf.string:
-            are_numbers = has_rows and labels.shape.rank == 1
-            if labels.shape.rank == 1 and not self.is_regression:
-                known = self._known_labels()
-                for number in range(self.num_labels):  # raises InputError where it is another one's name
-                    _label_number(number, known, argument)
-            if are_numbers or self._are_checked(labels):
-                is_known = (labels >= 0) & (labels < tf.cast(self.num_labels, labels.dtype))
-                labels = _check_known(
-                    labels, is_known, f"{argument}: labels outside 0 to {self.num_labels - 1}:"
-                )
-            return tf.one_hot(tf.cast(labels, tf.int32), self.num_labels) if are_numbers else labels
+        encode = self._encode_names if labels.dtype == tf.string else self._encode_numbers
+        return encode(labels, argument)
+
+    def _encode_names(self, labels: tf.Tensor, argument: str) -> tf.Tensor:
+        """The targets of labels by name, string [B] or [B, 1]."""
         if self.names is None:
             raise InputError(f"{argument} has labels by name, and the model has no names: give it labels")
         if labels.shape.rank != 1 and labels.shape[1:] != (1,):
@@ -169,12 +160,30 @@ class LabelEncoder(NamedTuple):
                 "of 0 and 1, one for each label"
             )
         labels = tf.reshape(labels, [-1])  # [B]
+        matches = labels[:, tf.newaxis] == tf.constant(list(self.names))  # [B, K]
+        unknown = labels[~tf.reduce_any(matches, axis=1)]
         message = f"{argument} has labels that are none of {', '.join(self.names)}:"
-        is_known = tf.reduce_any(labels[:, tf.newaxis] == tf.constant(list(self.names)), axis=1)
-        matches = _check_known(labels, is_known, message)[:, tf.newaxis] == tf.constant(
-            list(self.names)
-        )  # [B, K]
-        return tf.cast(matches, tf.float32) if has_rows else tf.argmax(matches, axis=1)
+        matches = _with_check(matches, unknown, message)
+        return tf.cast(matches, tf.float32) if self._has_rows else tf.argmax(matches, axis=1)
+
+    def _encode_numbers(self, labels: tf.Tensor, argument: str) -> tf.Tensor:
+        """The targets of labels by number, [B] or [B, 1], of rows, or of the numbers of a regression."""
+        is_flat = labels.shape.rank == 1
+        if is_flat and not self.is_regression:
+            known = self._known_labels()
+            for number in range(self.num_labels):  # raises InputError where it is another one's name
+                _label_number(number, known, argument)
+        becomes_rows = is_flat and self._has_rows
+        if becomes_rows or self._are_checked(labels):
+            unknown = labels[(labels < 0) | (labels >= tf.cast(self.num_labels, labels.dtype))]
+            message = f"{argument}: labels outside 0 to {self.num_labels - 1}:"
+            labels = _with_check(labels, unknown, message)
+        return tf.one_hot(tf.cast(labels, tf.int32), self.num_labels) if becomes_rows else labels
+
+    @property
+    def _has_rows(self) -> bool:
+        """True if the loss takes a row of K targets for each text."""
+        return self.are_one_hot or self.multi_label
 
     def _known_labels(self) -> dict[Any, int | None]:
         """The numbers of the labels, by name and by number; None for a number that is another one's name.
@@ -216,11 +225,11 @@ def translate_label_errors() -> Iterator[None]:
         raise InputError(f"{found[1]}: {found[2]}") from None
 
 
-def _check_known(labels: tf.Tensor, is_known: tf.Tensor, message: str) -> tf.Tensor:
-    """Returns the labels. When the graph runs, unknown ones raise InvalidArgumentError with the message."""
-    unknown, _ = tf.unique(tf.reshape(labels[~is_known], [-1]))
-    with tf.control_dependencies([tf.debugging.Assert(tf.size(unknown) == 0, [message, unknown])]):
-        return tf.identity(labels)
+def _with_check(values: tf.Tensor, unknown: tf.Tensor, message: str) -> tf.Tensor:
+    """Returns the values. When the graph runs, unknown labels raise InvalidArgumentError with the message."""
+    labels, _ = tf.unique(unknown)
+    with tf.control_dependencies([tf.debugging.Assert(tf.size(labels) == 0, [message, labels])]):
+        return tf.identity(values)
 
 
 def expand_weight(sample_weight: Any, count: int) -> np.ndarray | None:

@@ -84,7 +84,8 @@ def predict(
     ]:
         raise InputError(f"{output_format.file} is what is predicted for: name another `output`")
     model = load_finetuned(run, step, task, xla, precision)._replace(patience=patience)
-    return write_predictions(output, predict_files(model, sources, columns, batch_size, output_format))
+    files = predict_files(model, sources, columns, batch_size, output_format)
+    return write_predictions(output, files, output_format.is_file)
 
 
 def predict_files(

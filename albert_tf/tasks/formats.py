@@ -146,10 +146,11 @@ def parse_output_format(output: PathLike | BinaryIO, **further: Any) -> OutputFo
     return OutputFormat(str(output) if is_file else None, is_file, **further)
 
 
-def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content]) -> list[Path]:
+def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content], is_file: bool) -> list[Path]:
     """Writes files of predictions by their names, all of them or none; returns their paths.
 
-    The output is a file, a folder or a stream. A file whose name ends in .gz is compressed.
+    The output is a stream, or a file or a folder, as `is_file` says. A file whose name ends in .gz is
+    compressed.
     """
     if not isinstance(output, str | os.PathLike):
         stream = Path(str(getattr(output, "name", "output")))
@@ -157,7 +158,7 @@ def write_predictions(output: PathLike | BinaryIO, files: Mapping[str, Content])
             output.write(b"".join(map(encode_content, files.values())))
         return []
     output = Path(output)
-    if parse_output_format(output).is_file:
+    if is_file:
         (text,) = files.values()
         _write(output, text)
         return [output]

@@ -18,7 +18,7 @@ from albert_tf.tasks.dataset_files import (
     read_race,
 )
 from albert_tf.tasks.examples import QuestionRecord
-from albert_tf.tasks.formats import SAME_AS_INPUT, OutputFormat, write_predictions
+from albert_tf.tasks.formats import SAME_AS_INPUT, OutputFormat, parse_output_format, write_predictions
 from albert_tf.tasks.question_answering import AnswerPrediction, FoundAnswer
 from albert_tf.tasks.task import Prediction
 from tests.tiny import write_jsonl
@@ -161,23 +161,27 @@ def test_a_passage_that_has_such_a_field(tmp_path):
     assert json.loads(files["high/0.txt"]) == {**passage, "prediction": ["B"], "sure": [0.75]}
 
 
+def write(output, files):
+    write_predictions(output, files, parse_output_format(output).is_file)
+
+
 def test_one_file_or_a_folder(tmp_path):
     for text in ("a\n", "b\n"):
-        write_predictions(tmp_path / "out.csv", {"in.csv": text})
+        write(tmp_path / "out.csv", {"in.csv": text})
         assert (tmp_path / "out.csv").read_text() == text
-    write_predictions(tmp_path / "v1.0", {"a": "1", "b/c": "2"})
+    write(tmp_path / "v1.0", {"a": "1", "b/c": "2"})
     with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(OSError) as caught:
-        write_predictions(full, {"in.csv": "a\n"})
+        write(full, {"in.csv": "a\n"})
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, "/dev/full")
     assert (tmp_path / "v1.0/b/c").read_text() == "2"
     with pytest.raises(FileExistsError, match=r"v1\.0"):
-        write_predictions(tmp_path / "v1.0", {"a": "b\n"})
+        write(tmp_path / "v1.0", {"a": "b\n"})
     with pytest.raises(NotADirectoryError, match=r"out\.csv"):
-        write_predictions(tmp_path / "out.csv/out.csv", {"in.csv": "a\n"})
+        write(tmp_path / "out.csv/out.csv", {"in.csv": "a\n"})
     with pytest.raises(OSError, match="File name too long"):
-        write_predictions(tmp_path / "out", {"a": "1", "b" * 300: "2"})
+        write(tmp_path / "out", {"a": "1", "b" * 300: "2"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "v1.0"]
-    write_predictions(tmp_path / "a/new/out.csv", {"in.csv": "a\n"})  # whose folders are made, as others are
+    write(tmp_path / "a/new/out.csv", {"in.csv": "a\n"})  # whose folders are made, as others are
     assert (tmp_path / "a/new/out.csv").read_text() == "a\n"
 
 

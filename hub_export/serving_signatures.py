@@ -43,7 +43,7 @@ def serving_signatures(served: ServingModel) -> dict[str, Signature]:
     if model is encoder:
         signatures = encoder_signatures(served)
     else:
-        task = create_task({**served.task, **task_of(model)})
+        task = create_task({**served.entries, **task_of(model)})
         signatures = task.signatures(served)
         if isinstance(task, FinetuningTask):
             ids_signatures[HEAD_SIGNATURE] = head_signature(model, call, example)

@@ -39,7 +39,7 @@ from albert_tf.tasks.examples import (
 from albert_tf.tasks.formats import DEV, TRAIN, Records
 from albert_tf.tasks.losses import exits_loss_sum
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.tasks.task import Examples, FinetuningTask, TaskConfig
+from albert_tf.tasks.task import Examples, FinetuningTask, TaskEntries
 from albert_tf.text.files import GZIP_SUFFIX, Paths, check_text_files, input_files, path_list
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.compute_settings import ComputeConfig
@@ -225,7 +225,7 @@ class EncodedSplits(NamedTuple):
 
 def encode_splits(
     spec: TaskSpec,
-    entries: TaskConfig,
+    entries: TaskEntries,
     sets: Splits,
     start: InitFrom,
     sample_weight: Sequence[float] | None = None,

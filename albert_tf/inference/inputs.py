@@ -20,7 +20,7 @@ from albert_tf.inference.classifier_metrics import ProbabilityMetric
 from albert_tf.runs.build_model import arguments_of
 from albert_tf.tasks.classification import TextTask, text_rows
 from albert_tf.tasks.examples import TextRecord, TokenizedExamples, check_forms, normalize_label
-from albert_tf.tasks.task import to_arrays
+from albert_tf.tasks.task import TaskEntries, to_arrays
 from albert_tf.text.packing import pack
 from albert_tf.text.text_tokenizer import as_list, check_text
 from albert_tf.text.tokenizer import TextTokenizer
@@ -266,7 +266,7 @@ def check_label_names(labels: Any, multi_label: bool) -> list[str]:
 
 
 def choose_head(
-    task: Mapping[str, Any],
+    entries: TaskEntries,
     origin: str | os.PathLike[str],
     num_labels: int | None,
     labels: Sequence[str] | None,
@@ -276,7 +276,7 @@ def choose_head(
     """Chooses the head of a classifier that begins with the weights of a run.
 
     Args:
-      task: entries of the run's task.json.
+      entries: entries of the run's task.json.
       origin: name of the run in messages.
       num_labels: number of labels. None: the length of `labels`, or the run's number.
       labels: names of the labels. None: the run's names, if their number fits.
@@ -287,7 +287,7 @@ def choose_head(
     """
     if labels is not None:
         labels = check_label_names(labels, multi_label)
-    stored = task if task["model"] == "classifier" else {}
+    stored = entries if entries["model"] == "classifier" else {}
     if stored.get("num_labels") == 1 and not multi_label:  # Hugging Face names the number of a regression
         stored = {**stored, "labels": None}
     if labels is None and num_labels in (None, stored.get("num_labels")):

@@ -21,7 +21,7 @@ from albert_tf.io import json_object
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.runs.build_model import task_of
 from albert_tf.runs.run_directory import TASK_FILE, best_run
-from albert_tf.tasks import Task, TaskConfig, create_task
+from albert_tf.tasks import Task, TaskEntries, create_task
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.feature_extraction import FeatureExtraction
 from albert_tf.tasks.formats import Records
@@ -39,7 +39,7 @@ class Predictor(NamedTuple):
     task: Task  # with the settings of the model
     # Arguments: name of a signature, its inputs, top_k. Returns the outputs by name. Models in memory ignore
     # the name of the signature, exported models ignore top_k.
-    ask: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
+    run_signature: Callable[[str, Mapping[str, Any], int], dict[str, np.ndarray]]
     max_top_k: int | None = None  # largest top_k of fill_mask or question_answering; None: no limit
     has_exits: bool = False  # True if texts can leave early
     patience: int | None = None  # None: all layers are computed
@@ -50,7 +50,7 @@ class Predictor(NamedTuple):
         if self.patience is not None:
             patience = np.full(len(records), self.patience, np.int32)
             signature, inputs = EARLY_EXIT, {**inputs, PATIENCE: patience}
-        return self.ask(signature, inputs, top_k)
+        return self.run_signature(signature, inputs, top_k)
 
     def answers(self, records: Records, batch_size: int, top_k: int | None = None) -> list[Any]:
         """Answers records of `task.parse_input`, in their order, `batch_size` of them at a time.
@@ -98,7 +98,7 @@ def load_predictor(
 def create_predictor(
     model: Any,
     tokenizer: TextTokenizer,
-    config: TaskConfig,
+    entries: TaskEntries,
     xla: bool | None = None,
     features: Mapping[str, Any] | None = None,
 ) -> Predictor:
@@ -106,12 +106,12 @@ def create_predictor(
 
     See `load_predictor` for `xla` and `features`.
     """
-    config = {**config, **task_of(model)}
+    entries = {**entries, **task_of(model)}
     task = (
-        create_task(config) if features is None else FeatureExtraction(model.config.hidden_size, **features)
+        create_task(entries) if features is None else FeatureExtraction(model.config.hidden_size, **features)
     )
-    seq_length = config.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
-    served = ServingModel(model, tokenizer, seq_length, config)
+    seq_length = entries.get("seq_length", min(SEQ_LENGTH, model.config.max_position_embeddings))
+    served = ServingModel(model, tokenizer, seq_length, entries)
     if uses_xla(xla):
         served = served._replace(compiled=CompiledEncoder(served.encoder, compiled_lengths(seq_length)))
 
@@ -122,13 +122,13 @@ def create_predictor(
         function = tf.function(answer, autograph=False)
         return function.get_concrete_function(**{spec.name: spec for spec in specs})
 
-    def ask(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
+    def run_signature(_: str, inputs: Mapping[str, Any], top_k: int) -> dict[str, np.ndarray]:
         tensors = {name: tf.constant(value) for name, value in inputs.items()}
         specs = [tf.TensorSpec([None] * x.shape.rank, x.dtype, name) for name, x in tensors.items()]
         return to_arrays(trace(max(top_k, TOP_K), *specs)(**tensors))
 
     max_top_k = task.settings.n_best if isinstance(task, QuestionAnswering) else None
-    return Predictor(task, ask, max_top_k, served.has_exits)
+    return Predictor(task, run_signature, max_top_k, served.has_exits)
 
 
 def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = None) -> Predictor:
@@ -139,7 +139,7 @@ def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = N
     loaded = tf.saved_model.load(literal_path(str(folder)))
     outputs = {name: signature.structured_outputs for name, signature in loaded.signatures.items()}
 
-    def ask(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
+    def run_signature(signature: str, inputs: Mapping[str, Any], _: int) -> dict[str, np.ndarray]:
         if signature not in outputs:
             raise InputError(f"{folder} has no signature {signature!r}: export the run again")
         # This closure keeps `loaded` alive, which its signatures do not.
@@ -147,17 +147,17 @@ def load_exported_predictor(folder: Path, features: Mapping[str, Any] | None = N
         return to_arrays(loaded.signatures[signature](**tensors))
 
     if features is not None and (embeddings := outputs.get(FeatureExtraction.signature)):
-        return Predictor(FeatureExtraction(embeddings["embedding"].shape[-1], **features), ask)
+        return Predictor(FeatureExtraction(embeddings["embedding"].shape[-1], **features), run_signature)
     file = folder / "assets" / TASK_FILE
-    config = {"model": "pretrainer"} if "fill_mask" in outputs else None
+    entries = {"model": "pretrainer"} if "fill_mask" in outputs else None
     if file.is_file() and DEFAULT in outputs:
-        config = json_object(file.read_bytes(), file)
-    if features is not None or config is None:
+        entries = json_object(file.read_bytes(), file)
+    if features is not None or entries is None:
         problem = "answers" if features is None else "embeds texts"
         embeds = FeatureExtraction.signature in outputs
         remedy = 'ask for "feature-extraction"' if embeds else "name the folder hub/serving of an export"
         raise InputError(f"{folder} has no signature that {problem}: {remedy}")
-    task = create_task(config)
+    task = create_task(entries)
     has_limit = isinstance(task, MaskedWords | QuestionAnswering)
     max_top_k = outputs[task.signature]["scores"].shape[-1] if has_limit else None
-    return Predictor(task, ask, max_top_k, EARLY_EXIT in outputs)
+    return Predictor(task, run_signature, max_top_k, EARLY_EXIT in outputs)

@@ -518,7 +518,7 @@ class TextClassifier(keras.Model):
         predictions = self._task.predictions_from_scores(self.predict_proba(x, **kwargs))
         targets = label_encoder.targets(y, len(predictions), "y")
         is_label = targets > 0 if targets.ndim == 2 else targets[:, np.newaxis] == numbers  # [N, K]
-        is_predicted = [np.isin(numbers, prediction.chosen) for prediction in predictions]  # bool [K] each
+        is_predicted = [np.isin(numbers, guess.label_indices) for guess in predictions]  # bool [K] each
         return accuracy(is_label, np.array(is_predicted))
 
     @property

@@ -10,9 +10,9 @@ from albert_tf.tasks.multiple_choice import MultipleChoice
 from albert_tf.tasks.question_answering import QuestionAnswering
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
-from albert_tf.tasks.task import Task, TaskConfig
+from albert_tf.tasks.task import Task, TaskEntries
 
-__all__ = ["TASK_CLASSES", "Task", "TaskConfig", "create_task"]
+__all__ = ["TASK_CLASSES", "Task", "TaskEntries", "create_task"]
 
 # To add a task, add a module and an entry here.
 TASK_CLASSES: dict[str, type[Task]] = {
@@ -24,13 +24,13 @@ TASK_CLASSES: dict[str, type[Task]] = {
 }
 
 
-def create_task(config: TaskConfig) -> Task:
+def create_task(entries: TaskEntries) -> Task:
     """Creates the task of a model from the content of task.json; an InputError if the model has no task."""
-    if config.get("model") == Classification.model_kind:  # several tasks have this model
-        single = Regression if config["num_labels"] == 1 else Classification
-        return MultiLabel(config) if config.get("multi_label") else single(config)
+    if entries.get("model") == Classification.model_kind:  # several tasks have this model
+        single = Regression if entries["num_labels"] == 1 else Classification
+        return MultiLabel(entries) if entries.get("multi_label") else single(entries)
     for task_class in TASK_CLASSES.values():
-        if task_class.model_kind == config.get("model"):
-            return task_class(config)
-    what = f"a model of the kind {config.get('model')!r} has no head that answers"
+        if task_class.model_kind == entries.get("model"):
+            return task_class(entries)
+    what = f"a model of the kind {entries.get('model')!r} has no head that answers"
     raise InputError(f'{what}: fine-tune it, or ask `pipeline` for "feature-extraction"')

@@ -40,7 +40,7 @@ from albert_tf.tasks.long_texts import (
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, f1
 from albert_tf.tasks.serving import DEFAULT, PAIR, TEXT_REQUESTS, ServingModel, without_padding
-from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
+from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskEntries
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.text_tokenizer import check_text
 from albert_tf.text.tokenizer import TextTokenizer
@@ -53,13 +53,13 @@ TextMetrics = Callable[[Any, TextRecords, Sequence[Prediction]], dict[str, float
 PAIRS_KEY = "takes_pairs"
 
 
-def takes_pairs(config: TaskConfig) -> bool | None:
+def takes_pairs(entries: TaskEntries) -> bool | None:
     """True if a model learned pairs of texts, False if single texts. None if task.json does not say."""
-    if PAIRS_KEY in config:
-        return bool(config[PAIRS_KEY])
-    if config.get("columns"):
-        return config["columns"].get("text_pair") is not None
-    task = config.get("task")
+    if PAIRS_KEY in entries:
+        return bool(entries[PAIRS_KEY])
+    if entries.get("columns"):
+        return entries["columns"].get("text_pair") is not None
+    task = entries.get("task")
     return GLUE[task].columns.text_pair is not None if task in GLUE else None
 
 
@@ -106,10 +106,10 @@ class TextTask(FinetuningTask):
     inputs = ("text", "text_pair")
     is_pooled = True
 
-    def __init__(self, config: TaskConfig):
-        super().__init__(config)
-        self.long_texts = unflatten_record(LongTexts, config)
-        self.takes_pairs = takes_pairs(config) if self.long_texts.long == TRUNCATE else False
+    def __init__(self, entries: TaskEntries):
+        super().__init__(entries)
+        self.long_texts = unflatten_record(LongTexts, entries)
+        self.takes_pairs = takes_pairs(entries) if self.long_texts.long == TRUNCATE else False
 
     @abc.abstractmethod
     def targets(self, records: TextRecords) -> np.ndarray:
@@ -225,10 +225,10 @@ class Classification(TextTask):
     has_exits = True
     losses = LABEL
 
-    def __init__(self, config: TaskConfig):
-        super().__init__(config)
+    def __init__(self, entries: TaskEntries):
+        super().__init__(entries)
         # Probability from which a text has the second of two labels. None: the likelier label.
-        self.threshold: float | None = config.get("threshold")
+        self.threshold: float | None = entries.get("threshold")
 
     @classmethod
     def model_config(
@@ -284,7 +284,7 @@ class Classification(TextTask):
     def report(self, records: TextRecords, predictions: Sequence[Prediction]) -> Report:
         """`label_report` of the texts."""
         scores = np.stack([found.scores for found in predictions])
-        y_pred = np.array([found.chosen for found in predictions])
+        y_pred = np.array([found.label_indices for found in predictions])
         return label_report(self.labels, self.targets(records), y_pred, scores, format_inputs(records))
 
     def format_output(self, record: TextRecord, outputs: Arrays, top_k: int | None) -> Any:

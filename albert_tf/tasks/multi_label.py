@@ -15,7 +15,7 @@ from albert_tf.tasks.classification import TextRecords, TextTask, format_inputs,
 from albert_tf.tasks.examples import TextRecord, label_ids, label_set, normalize_label
 from albert_tf.tasks.losses import MULTI_LABEL
 from albert_tf.tasks.metrics import multi_label_scores
-from albert_tf.tasks.task import Arrays, Prediction, TaskConfig
+from albert_tf.tasks.task import Arrays, Prediction, TaskEntries
 from albert_tf.tasks.task_reports import multi_label_report
 
 THRESHOLD = 0.5  # least probability of a label that a text has
@@ -28,9 +28,9 @@ class MultiLabel(TextTask):
     metric_names = ("micro_f1", "macro_f1", "accuracy")
     losses = MULTI_LABEL
 
-    def __init__(self, config: TaskConfig):
-        super().__init__(config)
-        self.threshold: float = config.get("threshold", THRESHOLD)
+    def __init__(self, entries: TaskEntries):
+        super().__init__(entries)
+        self.threshold: float = entries.get("threshold", THRESHOLD)
 
     @classmethod
     def model_config(cls, records: TextRecords, threshold: float = THRESHOLD) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class MultiLabel(TextTask):
         """`multi_label_report` of the texts."""
         y_pred = np.zeros([len(records), len(self.labels)], bool)
         for row, prediction in zip(y_pred, predictions, strict=True):
-            row[prediction.chosen] = True
+            row[prediction.label_indices] = True
         scores = np.stack([prediction.scores for prediction in predictions])
         y_true = self.targets(records) > 0
         return multi_label_report(self.labels, y_true, y_pred, scores, format_inputs(records))

@@ -22,7 +22,7 @@ from albert_tf.tasks.examples import (
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy
 from albert_tf.tasks.serving import ServingModel
-from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig
+from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskEntries
 from albert_tf.tasks.task_reports import label_report
 from albert_tf.text.offsets import row_edges, rows_of
 from albert_tf.text.text_tokenizer import TAIL, InputFormat, check_text, ensure_text_batch
@@ -105,9 +105,9 @@ class MultipleChoice(FinetuningTask):
     has_exits = True
     losses = LABEL
 
-    def __init__(self, config: TaskConfig):
-        super().__init__(config)
-        self.num_choices: int = config.get("num_choices", 0)
+    def __init__(self, entries: TaskEntries):
+        super().__init__(entries)
+        self.num_choices: int = entries.get("num_choices", 0)
         self.example = {
             "context": ["The water is warm."],
             "question": ["The water is _ ."],

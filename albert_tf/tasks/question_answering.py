@@ -37,7 +37,7 @@ from albert_tf.tasks.examples import (
 from albert_tf.tasks.losses import ANSWER, SPAN
 from albert_tf.tasks.serving import ServingModel
 from albert_tf.tasks.squad_metrics import answer_metrics
-from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, TaskConfig, to_length
+from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, TaskEntries, to_length
 from albert_tf.tasks.task_reports import answer_report
 from albert_tf.text.packing import Windows, sliding_windows
 from albert_tf.text.text_tokenizer import InputFormat, ensure_text_batch
@@ -204,10 +204,10 @@ class QuestionAnswering(FinetuningTask):
     has_windows = True
     metric_names = ("f1", "exact_match")
 
-    def __init__(self, config: TaskConfig):
-        super().__init__(config)
-        self.answerability: bool = config.get("answerability", False)
-        self.settings = unflatten_record(QuestionSettings, config)
+    def __init__(self, entries: TaskEntries):
+        super().__init__(entries)
+        self.answerability: bool = entries.get("answerability", False)
+        self.settings = unflatten_record(QuestionSettings, entries)
         self.losses = ANSWER if self.answerability else SPAN
         # The head's end logits need the true start in training, and the likeliest starts in prediction.
         self.has_evaluation_loss = not self.answerability

@@ -73,7 +73,7 @@ class ServingModel(NamedTuple):
     model: keras.Model  # any that a run can hold
     tokenizer: TextTokenizer
     seq_length: int  # longest input of the model, in tokens
-    task: Mapping[str, Any]  # content of task.json
+    entries: Mapping[str, Any]  # content of task.json
     top_k: int = TOP_K  # answers of fill_mask and question_answering
     compiled: CompiledEncoder | None = None  # the encoder compiled by XLA
 
@@ -132,12 +132,12 @@ class ServingModel(NamedTuple):
     @property
     def has_exits(self) -> bool:
         """True if texts can leave early. Those that are read in windows cannot."""
-        return self.model.early_exit and self.task.get("long") != WINDOWS
+        return self.model.early_exit and self.entries.get("long") != WINDOWS
 
     def label_names(self) -> list[str]:
         """The labels in the order of the logits; if task.json has none, the numbers from 0."""
         count = self.model.num_labels
-        names = self.task.get("labels") or range(count)
+        names = self.entries.get("labels") or range(count)
         if len(names) != count:
             raise InputError(f"task.json names {len(names)} labels, and the model has num_labels={count}")
         return [str(name) for name in names]

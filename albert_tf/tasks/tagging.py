@@ -28,7 +28,7 @@ from albert_tf.tasks.examples import (
 from albert_tf.tasks.losses import LABEL
 from albert_tf.tasks.metrics import accuracy, entity_scores, entity_spans, find_scheme
 from albert_tf.tasks.serving import ServingModel, Signature, create_signature
-from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskConfig, to_length
+from albert_tf.tasks.task import Arrays, Examples, FinetuningTask, Prediction, TaskEntries, to_length
 from albert_tf.tasks.task_reports import tag_report
 from albert_tf.text.offsets import rows_of
 from albert_tf.text.packing import split_words, word_windows
@@ -122,9 +122,9 @@ class Tagging(FinetuningTask):
     metric_names = ("f1", "precision", "recall", "accuracy")
     losses = LABEL
 
-    def __init__(self, config: TaskConfig):
-        super().__init__(config)
-        self.words: str = config.get("words", SPACE_WORDS)  # how plain texts are split
+    def __init__(self, entries: TaskEntries):
+        super().__init__(entries)
+        self.words: str = entries.get("words", SPACE_WORDS)  # how plain texts are split
         check_choice("words", self.words, WORDS_CHOICES)
         self.scheme = find_scheme(self.labels)
 

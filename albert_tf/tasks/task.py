@@ -36,7 +36,7 @@ def to_arrays(tensors: Tensors) -> dict[str, np.ndarray]:
 
 
 # Content of task.json: `model` and its arguments, `labels`, `seq_length`, settings of questions.
-TaskConfig = Mapping[str, Any]
+TaskEntries = Mapping[str, Any]
 
 SEQ_LENGTH = 128  # default of a task.json without `seq_length`
 
@@ -56,19 +56,19 @@ class Prediction(NamedTuple):
     value: Any  # a label; a tuple of labels or tags; a number; the number of an option
     scores: np.ndarray  # probability of each label or option; of each tag; the number itself
     # Index of the value in `scores`, or indices. None: the highest score, or all scores of a tuple.
-    chosen: Any = None
+    label_indices: Any = None
 
     @property
     def score(self) -> np.ndarray:
         """Probability of the label or option; of each label or tag in a tuple."""
-        if self.chosen is not None:
-            return self.scores[self.chosen]
+        if self.label_indices is not None:
+            return self.scores[self.label_indices]
         return self.scores if isinstance(self.value, tuple) else self.scores.max()
 
     @property
     def order(self) -> np.ndarray:
         """Places of the labels: first the predicted ones, then the others, the likeliest first."""
-        is_other = ~np.isin(np.arange(len(self.scores)), self.chosen)
+        is_other = ~np.isin(np.arange(len(self.scores)), self.label_indices)
         return np.lexsort((-self.scores, is_other))
 
 
@@ -82,9 +82,9 @@ class Task(abc.ABC):
     example: Mapping[str, Any]  # a request with these inputs
     has_exits: ClassVar[bool] = False  # True if texts may leave early
 
-    def __init__(self, config: TaskConfig):
-        self.seq_length: int = config.get("seq_length", SEQ_LENGTH)
-        self.labels: Sequence[str] = config.get("labels") or ()
+    def __init__(self, entries: TaskEntries):
+        self.seq_length: int = entries.get("seq_length", SEQ_LENGTH)
+        self.labels: Sequence[str] = entries.get("labels") or ()
 
     # From a serving model and tensors by the names of the inputs to outputs: `answer(served, text=…)`.
     answer: Callable[..., Tensors]

@@ -25,7 +25,7 @@ from albert_tf.io import (
 from albert_tf.models.compiled_encoder import CompiledEncoder
 from albert_tf.models.heads import OUTPUT_BIASES
 from albert_tf.runs.build_model import build_model, task_of
-from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.load_save import load_checked
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.serving import DEFAULT, ServingModel, Signature
@@ -128,9 +128,8 @@ def export(
     check_range("version", version, at_least=1)
     serving_folder = f"{SERVING}/{version}"
     _check_output(output, None if encoder_only else output / serving_folder)
-    step = run.default_step() if step is None else step
-    loaded = load(run, step, dtype="float32")
-    check_finite(loaded, run, step)
+    step = run.step_or_default(step)
+    loaded = load_checked(run, step, dtype="float32")
     model = cast_model(loaded, dtype)
     # Numbers of columns that XLA compiles for: lengths of texts, and the longest input for other ids.
     lengths = sorted({*compiled_lengths(min(seq_length, longest)), longest}) if xla else None

@@ -22,7 +22,7 @@ from albert_tf.constants import ENCODER_INPUTS, EXPORT_RUNTIMES, INPUT_MASK
 from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.io import check_new_local_folder, json_text, new_local_folder
 from albert_tf.models.encoder import text_states
-from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.load_save import load_checked
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
@@ -236,8 +236,7 @@ def export_to(
     target, run = RUNTIMES[runtime], open_run(run)
     target.check_installed(calibrate is not None)
     check_new_local_folder(Path(output))
-    model = load(run, step, dtype="float32")
-    check_finite(model, run, step)
+    model = load_checked(run, step, dtype="float32")
     longest = model.config.max_position_embeddings
     seq_length = min(run.task.get("seq_length", SEQ_LENGTH), longest) if seq_length is None else seq_length
     check_range("seq_length", seq_length, at_least=_least_length(model), at_most=longest)

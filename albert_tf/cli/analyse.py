@@ -144,11 +144,9 @@ def _draw_attention(flags: argparse.Namespace) -> None:
 
 def _load_encoder(run: RunDirectory, step: int | None) -> Any:
     """The encoder of a run's model."""
-    from albert_tf.runs.load_save import check_finite, load
+    from albert_tf.runs.load_save import load_checked
 
-    model = load(run, step)
-    check_finite(model, run, step)
-    return model.encoder
+    return load_checked(run, step).encoder
 
 
 def _encoder_inputs(

@@ -164,7 +164,7 @@ def _write_format(
         logging.warning(
             "%s has long=%r: other programs read the first %d tokens of a text", run, long, length
         )
-    step = run.default_step() if step is None else step
+    step = run.step_or_default(step)
     task = {name: value for name, value in run.task.items() if name != "early_exit"}
     model = build_model(run.config, task, run.variables(step))
     check_finite(model, run, step)

@@ -24,7 +24,7 @@ from albert_tf.io import PathLike
 from albert_tf.models.loss_sums import TEACHER, Loss, LossFn, LossSum, sum_losses
 from albert_tf.pretraining.pretrain import pretrain
 from albert_tf.pretraining.pretraining_settings import Pretraining
-from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.load_save import load_checked
 from albert_tf.runs.run_directory import RunDirectory, provenance_record
 from albert_tf.runs.warm_start import config_differences
 from albert_tf.settings import flatten_record
@@ -165,8 +165,7 @@ def load_teacher(
     if sorted(known) != sorted(labels):
         raise InputError(f"the labels {list(labels)} are not those of {run}, {known}: name another teacher")
     order = [known.index(label) for label in labels]
-    model = load(run, dtype=compute.policy, fused=is_fused(compute))
-    check_finite(model, run)
+    model = load_checked(run, dtype=compute.policy, fused=is_fused(compute))
     network = model.encoder if encoder_only else model
 
     def teacher(batch: Tensors) -> dict[str, tf.Tensor]:

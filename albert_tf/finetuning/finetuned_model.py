@@ -20,7 +20,7 @@ from albert_tf.io import PathLike
 from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.loss_sums import LossSum
 from albert_tf.models.padding import skip_padding
-from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.load_save import load_checked
 from albert_tf.runs.run_directory import TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.batches import compiled_lengths, task_batches
@@ -260,7 +260,7 @@ def load_finetuned(
     run = open_run(run)
     entries = run.task if "task" in run.task else _add_missing_entries(run.task, run.config)
     spec = find_task_spec(run_task(run.task, run, requested))
-    step = run.default_step() if step is None else step
+    step = run.step_or_default(step)
     return FinetunedModel(spec, *load_with_tokenizer(run, step, precision), entries, step or 0, xla)
 
 
@@ -270,6 +270,4 @@ def load_with_tokenizer(
     """Loads the model of a run and its tokenizer. See `load_finetuned`; weights must be finite."""
     check_choice("precision", precision, PRECISIONS)
     tokenizer = run.load_tokenizer()
-    model = load(run, step, dtype=POLICIES[precision])
-    check_finite(model, run, step)
-    return model, tokenizer
+    return load_checked(run, step, dtype=POLICIES[precision]), tokenizer

@@ -20,7 +20,7 @@ from albert_tf.models.task_models import AlbertPretrainer
 from albert_tf.pretraining.loss import pretraining_loss_fn, pretraining_metrics
 from albert_tf.pretraining.pretraining_settings import read_recipe
 from albert_tf.recipes import ExampleSettings
-from albert_tf.runs.load_save import check_finite, load
+from albert_tf.runs.load_save import load_checked
 from albert_tf.runs.run_directory import open_run
 from albert_tf.settings import flatten_record, replace_fields
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
@@ -65,10 +65,9 @@ def evaluate_run(
     """
     run = open_run(path)
     step = max(run.steps(), default=None) if step is None else step
-    model = load(run, step)
+    model = load_checked(run, step)
     if not isinstance(model, AlbertPretrainer):
         raise InputError(f"{run} holds no pre-training heads, it is of an {type(model).__name__}")
-    check_finite(model, run, step)
     if run.vocabulary is None:
         raise MissingFileError(f"{run} has no vocabulary: copy it there")
     check_range("passes", passes, at_least=1)

@@ -93,6 +93,13 @@ def load(run_dir: PathLike, step: int | None = None, **kwargs: Any) -> Any:
     return build_model(run.config, run.task, run.variables(step), **kwargs)
 
 
+def load_checked(run_dir: PathLike, step: int | None = None, **kwargs: Any) -> Any:
+    """Loads a model as `load` does, whose weights must be finite. Raises InputError for NaN and infinity."""
+    model = load(run_dir, step, **kwargs)
+    check_finite(model, run_dir, step)
+    return model
+
+
 def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
     """Raises InputError if variables of a run's model hold NaN or infinity."""
     names = [
@@ -102,5 +109,5 @@ def check_finite(model: Any, run: PathLike, step: int | None = None) -> None:
     ]
     if names:
         run = open_run(run)
-        remedy = run.remedy(run.default_step() if step is None else step)
+        remedy = run.remedy(run.step_or_default(step))
         raise InputError(f"{run}: NaN or infinity in {', '.join(names)}: {remedy}")

@@ -412,7 +412,7 @@ class RunDirectory:
           InputError: a file is damaged, or the checkpoint is of another model. The function raises it, too.
         """
         shapes = self.shapes
-        step = self.default_step() if step is None else check_whole("step", step)
+        step = self.step_or_default(step)
         if step is None:
             for runtime, file in EXPORT_RUNTIMES.items():
                 if self.has(file):
@@ -478,6 +478,10 @@ class RunDirectory:
                 f"{self}: the best step, {best}, has no checkpoint: the next best, {best_saved}, is used"
             )
         return best_saved
+
+    def step_or_default(self, step: int | None) -> int | None:
+        """A step that was asked for, or else `default_step`. Raises InputError for an impossible number."""
+        return self.default_step() if step is None else check_whole("step", step)
 
     def create(self, contents: RunContents) -> None:
         """Creates the directory, with everything except checkpoints.

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from albert_tf.config import AlbertConfig
 from albert_tf.config_formats import READING_KEYS
-from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS, WORDS_CHOICES
+from albert_tf.constants import PUNCTUATION_WORDS, SPACE_WORDS
 from albert_tf.conversion.huggingface_config import (
     MULTI_LABEL_PROBLEM,
     PROBLEM_TYPES,
@@ -38,7 +38,6 @@ from albert_tf.errors import (
     InputError,
     add_place,
     check_choice,
-    check_whole,
     make_check,
     make_list_check,
     shorten,
@@ -270,24 +269,18 @@ def _refine_task(task: dict[str, Any], values: Mapping[str, Any]) -> dict[str, A
     architectures = values.get("architectures") or []
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
         raise InputError(f"architectures={architectures!r} is not a list of classes of transformers")
-    if "num_labels" in task:
-        if any(name.endswith("ForMultipleChoice") for name in architectures):
-            choices = check_whole("num_choices", values.get("num_choices", 4), at_least=1)  # RACE has 4
-            return {"model": "multiple_choice", "num_choices": choices}
+    if "num_labels" in task and any(name.endswith("ForMultipleChoice") for name in architectures):
+        task = {"model": "multiple_choice", "num_choices": values.get("num_choices", 4)}  # the number in RACE
+    elif "num_labels" in task:
         if any(name.endswith("ForTokenClassification") for name in architectures):
             words = values.get("words", PUNCTUATION_WORDS)  # public datasets divide words so
-            check_choice("words", words, WORDS_CHOICES)
-            task = {**task, "model": "token_classifier"}
-            if words != SPACE_WORDS:
-                task["words"] = words
+            task = {**task, "model": "token_classifier"} | ({} if words == SPACE_WORDS else {"words": words})
         else:
             task |= _problem_entries(values.get("problem_type"), task["num_labels"])
-        if "threshold" in values:
-            make_check("float", at_least=0, at_most=1)("threshold", values["threshold"])
-            task = {**task, "threshold": values["threshold"]}
+        task |= {"threshold": values["threshold"]} if "threshold" in values else {}
         labels = _label_names(values.get("id2label"), task["num_labels"])
-        task = task if labels is None else {**task, "labels": labels}
-    task = task | {key: values[key] for key in READING_KEYS if key in values}
+        task |= {} if labels is None else {"labels": labels}
+    task |= {key: values[key] for key in READING_KEYS if key in values}
     check_task(task)
     if task.get("sentence_objective", "none") != "none" and "sentence_objective" in values:
         check_choice("sentence_objective", values["sentence_objective"], ("sop", "nsp"))

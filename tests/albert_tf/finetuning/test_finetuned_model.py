@@ -191,7 +191,7 @@ def test_every_command_that_computes_has_the_flag(asked, finetuned, own_table, t
     monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", called)
     with pytest.raises(Called):
         finetune(asked(deterministic=True))
-    monkeypatch.setattr(finetuned_model, "load", lambda *arguments: pytest.fail("read before"))
+    monkeypatch.setattr(finetuned_model, "load_checked", lambda *arguments: pytest.fail("read before"))
     evaluate = ["evaluate", "--run", finetuned, "--eval", own_table]
     predict = ["predict", "--run", finetuned, "--input", own_table, "--output", tmp_path / "out.csv"]
     for words in (evaluate, predict):

@@ -79,7 +79,7 @@ typical_p
 HUGGING_FACE_IGNORED = {*_LEGACY_VALUES, *_IGNORED_KEYS, *_HUGGING_FACE_IGNORED_KEYS.split()}
 
 # DistilBERT's keys in Hugging Face's config.json. The other models' keys are the names of our fields.
-DISTILBERT_KEYS = {
+_DISTILBERT_KEYS = {
     "dim": "hidden_size",
     "n_layers": "num_hidden_layers",
     "n_heads": "num_attention_heads",
@@ -115,7 +115,7 @@ _HUGGING_FACE_DEFAULTS: dict[str, dict[str, Any]] = {
 
 # Values that are fixed in the code of each model and not in its files. RoBERTa's pooler follows from the
 # tensors of the checkpoint, and its `position_offset` from `pad_token_id`.
-_FIXED: dict[str, dict[str, Any]] = {
+FIXED_FIELDS: dict[str, dict[str, Any]] = {
     "albert": {},
     "bert": {"sharing": "none"},
     "roberta": {"sharing": "none", "pooler": "none"},
@@ -123,19 +123,21 @@ _FIXED: dict[str, dict[str, Any]] = {
 }
 
 # Fields that no config.json of Hugging Face has, and fields that only ALBERT's has.
-NOT_IN_HUGGING_FACE = ("sharing", "project_embeddings", "position_offset", "pooler")
-_ALBERT_ONLY = ("embedding_size", "num_hidden_groups", "inner_group_num", "classifier_dropout_prob")
+_NOT_IN_HUGGING_FACE = ("sharing", "project_embeddings", "position_offset", "pooler")
+_ALBERT_ONLY = ("embedding_size", "num_hidden_groups", "inner_group_num")
 
 
 def hugging_face_fields(model_type: str, fields: Collection[str]) -> dict[str, str]:
     """The keys of Hugging Face's config.json that describe a network, with their fields of AlbertConfig."""
-    keys = {field: field for field in fields if field not in NOT_IN_HUGGING_FACE}
+    keys = {field: field for field in fields if field not in _NOT_IN_HUGGING_FACE}
     if model_type == "albert":
         return keys
     keys = {key: field for key, field in keys.items() if key not in _ALBERT_ONLY}
     if model_type == "distilbert":
-        return {**{key: keys[key] for key in keys.keys() - DISTILBERT_KEYS.values()}, **DISTILBERT_KEYS}
-    return {**keys, "classifier_dropout": "classifier_dropout_prob"}
+        theirs = {field: key for key, field in _DISTILBERT_KEYS.items()}
+        return {theirs.get(key, key): field for key, field in keys.items()}
+    keys["classifier_dropout"] = keys.pop("classifier_dropout_prob")
+    return keys
 
 
 def config_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
@@ -187,20 +189,20 @@ def bert_to_albert_keys(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The content of google-research/bert's bert_config.json with the keys of google-research/albert."""
     if not isinstance(values, Mapping) or "hidden_size" not in values:
         raise InputError("hidden_size is missing: this is no bert_config.json")
-    return {**values, "embedding_size": values["hidden_size"], **_FIXED["bert"]}
+    return {**values, "embedding_size": values["hidden_size"], **FIXED_FIELDS["bert"]}
 
 
 def _from_hugging_face(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
     """The fields of AlbertConfig from Hugging Face's config.json; InputError for a network that we lack."""
     model_type = values["model_type"]
-    check_choice("model_type", model_type, tuple(_FIXED))
+    check_choice("model_type", model_type, tuple(FIXED_FIELDS))
     keys = hugging_face_fields(model_type, fields)
     read = {*keys, *HUGGING_FACE_READ}
     check_keys(values, read, HUGGING_FACE_ALLOWED, HUGGING_FACE_IGNORED, "network", "config.json")
     ours = {field: values[key] for key, field in keys.items() if key in values}
     ours = {**_HUGGING_FACE_DEFAULTS[model_type], **ours}
     check_choice("hidden_act", ours["hidden_act"], tuple(HUGGING_FACE_ACTIVATIONS))
-    ours |= {"hidden_act": HUGGING_FACE_ACTIVATIONS[ours["hidden_act"]], **_FIXED[model_type]}
+    ours |= {"hidden_act": HUGGING_FACE_ACTIVATIONS[ours["hidden_act"]], **FIXED_FIELDS[model_type]}
     if model_type != "albert":
         ours["embedding_size"] = ours.setdefault("hidden_size", 768)
     if model_type in ("bert", "roberta") and ours.get("classifier_dropout_prob") is None:

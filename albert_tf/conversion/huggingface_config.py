@@ -7,10 +7,10 @@ from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.config_formats import (
-    DISTILBERT_KEYS,
+    FIXED_FIELDS,
     HUGGING_FACE_ACTIVATIONS,
-    NOT_IN_HUGGING_FACE,
     READING_KEYS,
+    hugging_face_fields,
 )
 from albert_tf.constants import SPACE_WORDS
 from albert_tf.conversion.huggingface_tokenizer import HUGGING_FACE_CLASSES
@@ -54,9 +54,6 @@ _EXPRESSIBLE: dict[str, dict[str, tuple[Any, ...]]] = {
     "roberta": {"pooler": ("tanh", "none"), "position_offset": (2,)},
     "distilbert": {"pooler": ("relu", "none"), "layer_norm_eps": (1e-12,)},
 }
-# Fields that only ALBERT's config.json has, and fields that DistilBERT's does not have.
-_ALBERT_ONLY = ("embedding_size", "num_hidden_groups", "inner_group_num")
-_NOT_IN_DISTILBERT = ("type_vocab_size", "layer_norm_eps")
 
 # The mask of published RoBERTas: the space before it belongs to it.
 _MASK = {
@@ -86,7 +83,7 @@ def hugging_face_config(
     architecture = f"{_CLASS_PREFIXES[family]}{class_suffix(task)}"
     _check_expressible(config, task, architecture)
     values = {
-        **{key: value for key, value in _network_values(config).items() if key not in NOT_IN_HUGGING_FACE},
+        **_network_values(config),
         "model_type": family,
         "architectures": [architecture],
         "dtype": "float32",
@@ -123,17 +120,13 @@ def _special_ids(family: str, special: SpecialIds | None) -> dict[str, int]:
 
 def _network_values(config: AlbertConfig) -> dict[str, Any]:
     """The values of a config under the keys that its family has in config.json."""
-    values = {**config.to_dict(), "hidden_act": HUGGING_FACE_ACTIVATION_NAMES[config.hidden_act]}
-    if config.family == "albert":
-        grouped = to_layer_groups(config, hugging_face_group)
-        return {**values, "num_hidden_groups": grouped.num_hidden_groups}
-    values = {key: value for key, value in values.items() if key not in _ALBERT_ONLY}
-    if config.family == "distilbert":
-        keys = {ours: theirs for theirs, ours in DISTILBERT_KEYS.items()}
-        return {keys.get(key, key): v for key, v in values.items() if key not in _NOT_IN_DISTILBERT}
-    values["classifier_dropout"] = values.pop("classifier_dropout_prob")
+    values = config.to_dict()
+    values["hidden_act"] = HUGGING_FACE_ACTIVATION_NAMES[config.hidden_act]
     values["max_position_embeddings"] += config.position_offset
-    return values
+    if config.family == "albert":
+        values["num_hidden_groups"] = to_layer_groups(config, hugging_face_group).num_hidden_groups
+    keys, fixed = hugging_face_fields(config.family, values), FIXED_FIELDS[config.family]
+    return {key: values[field] for key, field in keys.items() if field not in fixed}
 
 
 def _check_expressible(config: AlbertConfig, task: Mapping[str, Any], architecture: str) -> None:

@@ -43,7 +43,6 @@ from albert_tf.text.tokenizer_config import (
     FAMILY_KINDS,
     KIND_DEFAULTS,
     SENTENCEPIECE,
-    TOKENIZER_DEFAULTS,
     TOKENIZER_FILE,
     TOKENIZER_KIND,
     VOCABULARY_FILES,
@@ -52,7 +51,7 @@ from albert_tf.text.tokenizer_config import (
     read_tokenizer_kind,
     read_vocabulary,
     resolve_settings,
-    settings_of_vocabulary,
+    settings_of_kind,
     stores_settings,
 )
 
@@ -278,9 +277,12 @@ class RunDirectory:
     def tokenizer(self) -> dict[str, bool]:
         """The settings of the tokenizer, such as `lowercase`."""
         _ = self.task  # its error explains a folder that is no run; Hugging Face has a file of this name, too
-        main = VOCABULARY_FILES[self.tokenizer_kind][0]
+        return self._tokenizer_settings(self.tokenizer_kind)
+
+    def _tokenizer_settings(self, kind: str) -> dict[str, bool]:
+        """The settings in tokenizer.json for a vocabulary of this kind, which may have been added later."""
         return self._read(
-            TOKENIZER_FILE, lambda values: check_tokenizer_settings(settings_of_vocabulary(values, main))
+            TOKENIZER_FILE, lambda values: check_tokenizer_settings(settings_of_kind(values, kind))
         )
 
     @functools.cached_property
@@ -356,9 +358,7 @@ class RunDirectory:
             return self.tokenizer
         if stores_settings(vocabulary):
             return resolve_settings(vocabulary)
-        is_same = read_tokenizer_kind(vocabulary) == self.tokenizer_kind
-        names = self.tokenizer if is_same else TOKENIZER_DEFAULTS
-        return resolve_settings(vocabulary, {name: self.tokenizer[name] for name in names})
+        return self._tokenizer_settings(read_tokenizer_kind(vocabulary))
 
     def resolve_vocabulary(
         self,

@@ -115,19 +115,13 @@ def resolve_settings(
     return stored_settings
 
 
-def settings_of_vocabulary(values: Mapping[str, Any], main: str) -> dict[str, Any]:
-    """The content of a folder's tokenizer.json for the vocabulary that is in the folder.
+def settings_of_kind(values: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """The content of a tokenizer.json for a vocabulary of this kind.
 
-    A run that was saved without a vocabulary has the kind of its family, and one of another kind may have
-    been added. The settings that both kinds have stay.
-
-    Args:
-      values: the content of the file.
-      main: name of the vocabulary's file.
+    A run that was saved without a vocabulary has the kind of its family, and one of another kind may be added
+    later. The settings that all kinds have then stay.
     """
-    stored = values.get(TOKENIZER_KIND, SENTENCEPIECE)
-    kind = next((kind for kind, names in VOCABULARY_FILES.items() if main in names), stored)
-    if kind == stored:
+    if kind == values.get(TOKENIZER_KIND, SENTENCEPIECE):
         return dict(values)
     return {TOKENIZER_KIND: kind, **{name: values[name] for name in TOKENIZER_DEFAULTS if name in values}}
 
@@ -143,8 +137,7 @@ def read_tokenizer_kind(vocabulary: PathLike) -> str:
     Raises InputError if there is no such kind.
     """
     if (stored := _read_stored_settings(vocabulary)) is None:
-        main = _main_file(vocabulary).name
-        return next((kind for kind, names in VOCABULARY_FILES.items() if main in names), SENTENCEPIECE)
+        return _kind_of_file(_main_file(vocabulary)) or SENTENCEPIECE
     path, values = stored
     kind = values.get(TOKENIZER_KIND, SENTENCEPIECE)
     check_choice(f"{path}: {TOKENIZER_KIND}", kind, KIND_DEFAULTS)
@@ -205,6 +198,11 @@ def _main_file(vocabulary: PathLike) -> Path:
     return main if main.is_file() else Path(vocabulary)
 
 
+def _kind_of_file(main: Path) -> str | None:
+    """The kind whose vocabularies have a file of this name in run directories; None if there is none."""
+    return next((kind for kind, names in VOCABULARY_FILES.items() if main.name in names), None)
+
+
 def _read_stored_settings(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] | None:
     """Path and content of the settings file: the vocabulary's own, or the one of its run or module."""
     main = _main_file(vocabulary)
@@ -214,6 +212,6 @@ def _read_stored_settings(vocabulary: PathLike) -> tuple[Path, dict[str, Any]] |
         if path.is_file():
             values = read_local_json(path)
             if "model" not in values:  # else it is a tokenizer.json of transformers
-                is_own = path.name != TOKENIZER_FILE
-                return path, values if is_own else settings_of_vocabulary(values, main.name)
+                kind = _kind_of_file(main) if path.name == TOKENIZER_FILE else None
+                return path, values if kind is None else settings_of_kind(values, kind)
     return None

@@ -19,21 +19,21 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.constants import ENCODER_INPUTS, EXPORT_RUNTIMES, INPUT_MASK
-from albert_tf.errors import InputError, check_choice, check_range
+from albert_tf.errors import InputError, check_choice
 from albert_tf.io import check_new_local_folder, json_text, new_local_folder
 from albert_tf.models.encoder import text_states
+from albert_tf.runs.build_model import arguments_of
 from albert_tf.runs.load_save import load_checked
 from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks import create_task
 from albert_tf.tasks.classification import PAIRS_KEY, takes_pairs
 from albert_tf.tasks.serving import ServingModel, Signature
 from albert_tf.tasks.tables import read_lines
-from albert_tf.tasks.task import SEQ_LENGTH, to_arrays
+from albert_tf.tasks.task import to_arrays
 from albert_tf.text.files import check_text_files
-from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, read_vocabulary
 from hub_export.card import CARD, NO_LICENSE, fill_template
-from hub_export.export import copy_files
+from hub_export.export import copy_files, resolve_seq_length
 from hub_export.module_comparison import CheckFailed
 from hub_export.serving_signatures import head_signature, ids_signature
 
@@ -233,50 +233,93 @@ def export_to(
       CheckFailed: the outputs of the converted network differ from TensorFlow's.
     """
     check_choice("runtime", runtime, RUNTIMES)
-    target, run = RUNTIMES[runtime], open_run(run)
+    target, run, output = RUNTIMES[runtime], open_run(run), Path(output)
     target.check_installed(calibrate is not None)
-    check_new_local_folder(Path(output))
+    check_new_local_folder(output)
+    seq_length = resolve_seq_length(run, seq_length, _least_length(run.task))
+    texts = None if calibrate is None else read_calibration_texts(run, Path(calibrate))
     model = load_checked(run, step, dtype="float32")
-    longest = model.config.max_position_embeddings
-    seq_length = min(run.task.get("seq_length", SEQ_LENGTH), longest) if seq_length is None else seq_length
-    check_range("seq_length", seq_length, at_least=_least_length(model), at_most=longest)
-    signature = network_signature(model)
-    texts = None if calibrate is None else read_calibration_rows(run, model, Path(calibrate), seq_length)
-    with _without_telemetry(), new_local_folder(Path(output)) as folder:
+    network = ConvertedNetwork(target, run, model, network_signature(model), seq_length)
+    with _without_telemetry(), new_local_folder(output) as folder:
         file = folder / EXPORT_RUNTIMES[runtime]
-        target.convert(signature.function, file, seq_length)
-        check_close(target, file, signature, seq_length)
+        target.convert(network.signature.function, file, seq_length)
+        network.check_close(file)
         table = f"| network | MB |\n|---|---|\n| {target.title}, float32 | {_megabytes(file):.2f} |"
         if texts is not None:
-            rows = [_pad_row(row, seq_length) for row in texts] if target.is_fixed else texts
-            int8 = file.with_stem(f"{file.stem}_int8")
-            with contextlib.redirect_stdout(sys.stderr):  # progress bars belong there
-                target.quantize(signature.function, file, int8, rows)
-            size = 4 * model.count_params() / 1e6
-            networks = [ComparedNetwork("TensorFlow, float32", _tensorflow_call(signature), texts, size)]
-            for name, path in (("float32", file), ("int8", int8)):
-                call = target.load(path)
-                networks.append(ComparedNetwork(f"{target.title}, {name}", call, rows, _megabytes(path)))
-            table = comparison_table(networks, decisions_of(run.task))
+            table = network.quantize_and_compare(file, texts)
         _copy_files(run, folder, seq_length)
-        fixed_shape = f" One row of {seq_length} tokens, [1, …, {seq_length}], at a time."
+        (folder / CARD).write_text(network.card(table, license), encoding="utf-8")
+    return output / CARD
+
+
+class ConvertedNetwork(NamedTuple):
+    """The network of a run, which is converted for a runtime."""
+
+    target: Runtime
+    run: RunDirectory
+    model: Any
+    signature: Signature  # of the function that is converted
+    seq_length: int  # longest input, in tokens
+
+    def check_close(self, file: Path) -> None:
+        """Raises CheckFailed if the outputs of the file for the example differ from TensorFlow's."""
+        example = {name: np.array(values, np.int32) for name, values in self.signature.example.items()}
+        row = self._pad_rows([example])[0]
+        outputs, expected = self.target.load(file)(row), _tensorflow_call(self.signature)(row)
+        apart = float("inf")
+        if outputs.keys() == expected.keys():
+            floats = {name: x for name, x in expected.items() if np.issubdtype(x.dtype, np.floating)}
+            scales = {name: np.maximum(1, np.abs(x)) for name, x in floats.items()}
+            outputs, expected = (
+                {name: part[name] / scales[name] for name in scales} for part in (outputs, expected)
+            )
+            apart = largest_difference(outputs, expected, row)
+        if not apart <= RUNTIME_TOLERANCE:
+            raise CheckFailed(f"{self.target.title}: outputs are {apart:.1e} away from TensorFlow's")
+
+    def quantize_and_compare(self, file: Path, texts: Sequence[Sequence[str]]) -> str:
+        """Writes an int8 file beside the float32 file. Returns a table that compares both with TensorFlow."""
+        unpadded = self._calibration_rows(texts)
+        rows, int8 = self._pad_rows(unpadded), file.with_stem(f"{file.stem}_int8")
+        with contextlib.redirect_stdout(sys.stderr):  # progress bars belong there
+            self.target.quantize(self.signature.function, file, int8, rows)
+        size = 4 * self.model.count_params() / 1e6
+        networks = [ComparedNetwork("TensorFlow, float32", _tensorflow_call(self.signature), unpadded, size)]
+        for name, path in (("float32", file), ("int8", int8)):
+            call = self.target.load(path)
+            networks.append(ComparedNetwork(f"{self.target.title}, {name}", call, rows, _megabytes(path)))
+        return comparison_table(networks, decisions_of(self.run.task))
+
+    def _calibration_rows(self, texts: Sequence[Sequence[str]]) -> list[NamedArrays]:
+        """Texts, or pairs of texts, as inputs of the network, [1, S] each."""
+        served = ServingModel(self.model, self.run.load_tokenizer(), self.seq_length, self.run.task)
+        least = _least_length(self.run.task)
+        rows = (served.model_inputs(*(tf.constant([text]) for text in line)) for line in texts)
+        return [_pad_row(row, max(least, row[INPUT_MASK].shape[-1])) for row in map(to_arrays, rows)]
+
+    def _pad_rows(self, rows: Rows) -> Rows:
+        """Pads rows with zeros to the longest input, if the runtime takes no other length."""
+        return [_pad_row(row, self.seq_length) for row in rows] if self.target.is_fixed else rows
+
+    def card(self, table: str, license: str | None) -> str:
+        """The card in Markdown."""
+        fixed_shape = f" One row of {self.seq_length} tokens, [1, …, {self.seq_length}], at a time."
         no_exits = (
             "\nThe run has exits after each layer; here all layers are computed: there are no early exits.\n"
         )
-        text = fill_template(
+        function, task = self.signature.function, self.run.task
+        return fill_template(
             "runtime_card.md",
-            title=target.title,
-            what=run.task.get("task") or run.task["model"].replace("_", " "),
-            inputs=_list_shapes({spec.name: spec for spec in signature.function.input_signature}),
-            outputs=_list_shapes(signature.function.get_concrete_function().structured_outputs),
-            fixed=fixed_shape if target.is_fixed else "",
-            longest=seq_length,
+            title=self.target.title,
+            what=task.get("task") or task["model"].replace("_", " "),
+            inputs=_list_shapes({spec.name: spec for spec in function.input_signature}),
+            outputs=_list_shapes(function.get_concrete_function().structured_outputs),
+            fixed=fixed_shape if self.target.is_fixed else "",
+            longest=self.seq_length,
             table=table,
-            exits=no_exits if model.early_exit else "",
+            exits=no_exits if self.model.early_exit else "",
             license=license or NO_LICENSE,
         )
-        (folder / CARD).write_text(text, encoding="utf-8")
-    return Path(output) / CARD
 
 
 @contextlib.contextmanager
@@ -305,8 +348,8 @@ def network_signature(model: Any) -> Signature:
     return head_signature(model, encode, example)
 
 
-def read_calibration_rows(run: RunDirectory, model: Any, file: Path, seq_length: int) -> list[NamedArrays]:
-    """Reads texts from a file as inputs of the network, [1, S] each. InputError if they do not fit it."""
+def read_calibration_texts(run: RunDirectory, file: Path) -> list[list[str]]:
+    """Reads texts, or pairs of texts, from a file. Raises InputError if they do not fit the run."""
     if run.vocabulary is None or run.task["model"] == "multiple_choice":
         problem = "has no vocabulary" if run.vocabulary is None else "chooses among options"
         raise InputError(f"calibrate={str(file)!r}: {run} {problem}: leave it out")
@@ -320,38 +363,19 @@ def read_calibration_rows(run: RunDirectory, model: Any, file: Path, seq_length:
     if any(len(line) != count for line in lines):
         form = "two texts with a tab between them" if count > 1 else "one text without a tab"
         raise InputError(f"calibrate={str(file)!r}: write {form} into each line")
-    served = ServingModel(model, open_tokenizer(run.vocabulary, **run.tokenizer), seq_length, run.task)
-    least = _least_length(model)
-    rows = (served.model_inputs(*(tf.constant([text]) for text in line)) for line in lines)
-    return [_pad_row(row, max(least, row[INPUT_MASK].shape[-1])) for row in map(to_arrays, rows)]
+    return lines
 
 
-def _least_length(model: Any) -> int:
+def _least_length(task: Mapping[str, Any]) -> int:
     """The least number of tokens that a network can take: a head of SQuAD 2.0 looks for its best starts."""
-    return max(3, getattr(model, "start_n_top", 0), getattr(model, "end_n_top", 0))
+    arguments = arguments_of(task)
+    return max(3, arguments.get("start_n_top", 0), arguments.get("end_n_top", 0))
 
 
 def _pad_row(row: NamedArrays, length: int) -> NamedArrays:
     """Pads the inputs of a row with zeros to a length."""
     missing = length - row[INPUT_MASK].shape[-1]
     return {name: np.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, missing)]) for name, x in row.items()}
-
-
-def check_close(target: Runtime, file: Path, signature: Signature, seq_length: int) -> None:
-    """Raises CheckFailed if a converted network's outputs for its example differ from TensorFlow's."""
-    row: NamedArrays = {name: np.array(values, np.int32) for name, values in signature.example.items()}
-    row = _pad_row(row, seq_length) if target.is_fixed else row
-    outputs, expected = target.load(file)(row), _tensorflow_call(signature)(row)
-    apart = float("inf")
-    if outputs.keys() == expected.keys():
-        floats = {name: x for name, x in expected.items() if np.issubdtype(x.dtype, np.floating)}
-        scales = {name: np.maximum(1, np.abs(x)) for name, x in floats.items()}
-        outputs, expected = (
-            {name: part[name] / scales[name] for name in scales} for part in (outputs, expected)
-        )
-        apart = largest_difference(outputs, expected, row)
-    if not apart <= RUNTIME_TOLERANCE:
-        raise CheckFailed(f"{target.title}: outputs are {apart:.1e} away from TensorFlow's")
 
 
 def _tensorflow_call(signature: Signature) -> Call:

@@ -16,7 +16,6 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.constants import EXPORT_RUNTIMES, INPUT_MASK
 from albert_tf.errors import InputError
-from albert_tf.runs.load_save import load
 from albert_tf.runs.run_directory import open_run
 from albert_tf.tasks.serving import Signature
 from hub_export import other_runtimes
@@ -186,39 +185,22 @@ def test_texts_to_calibrate_by_may_be_compressed(run_of, tmp_path):
     run = open_run(run_of("classifier"))
     (tmp_path / "texts.gz").write_bytes(gzip.compress("\ufeffThe tower.\r\nThe sea.\r\n".encode()))
     (tmp_path / "texts.txt").write_text("The tower.\nThe sea.\n")
-    read = (
-        other_runtimes.read_calibration_rows(run, load(run), tmp_path / name, 32)
-        for name in ("texts.gz", "texts.txt")
-    )
-    for one, other in zip(*read, strict=True):
-        np.testing.assert_equal(one, other)
-
-
-def calibration_rows(run, file, seq_length=32):
-    return other_runtimes.read_calibration_rows(open_run(run), load(run), file, seq_length)
+    for name in ("texts.gz", "texts.txt"):
+        texts = other_runtimes.read_calibration_texts(run, tmp_path / name)
+        assert texts == [["The tower."], ["The sea."]]
 
 
 @pytest.mark.parametrize("kind", ["classifier", "tagger"])
 def test_a_tab_makes_no_pairs_for_a_run_of_single_texts(kind, run_of, tmp_path):
     (tmp_path / "texts").write_text("The tower.\tThe sea.\nBees.\tBread.\n")
     with pytest.raises(InputError, match=re.escape(f"calibrate='{tmp_path}/texts'")):
-        calibration_rows(run_of(kind), tmp_path / "texts")
+        other_runtimes.read_calibration_texts(open_run(run_of(kind)), tmp_path / "texts")
 
 
-def test_of_many_texts_512_are_taken_evenly(run_of, tmp_path, monkeypatch):
+def test_of_many_texts_512_are_taken_evenly(run_of, tmp_path):
     (tmp_path / "numbers").write_text("".join(f"{number}\n" for number in range(1000)))
-
-    class Served:
-        """Makes of a text the number that it is."""
-
-        def __init__(self, *_):
-            pass
-
-        def model_inputs(self, text):
-            return {INPUT_MASK: tf.ones([1, 3], tf.int32), "number": tf.strings.to_number(text)[tf.newaxis]}
-
-    monkeypatch.setattr(other_runtimes, "ServingModel", Served)
-    numbers = [row["number"].item() for row in calibration_rows(run_of("classifier"), tmp_path / "numbers")]
+    run = open_run(run_of("classifier"))
+    numbers = [int(text) for (text,) in other_runtimes.read_calibration_texts(run, tmp_path / "numbers")]
     assert len(numbers) == 512
     assert set(np.diff(numbers)) == {1, 2} and numbers[0] < 2 and numbers[-1] > 997
 
@@ -239,8 +221,11 @@ def test_converted_networks_are_compared_relatively_to_numbers_above_1(tmp_path)
     for logit, is_close in ((1995.8, True), (1999.0, False)):
         outputs = {"logits": np.array([[logit]]), "start_top_index": np.array([[1, 0]])}
         target = RUNTIMES["onnx"]._replace(load=lambda file, outputs=outputs: lambda row: outputs)
+        network = other_runtimes.ConvertedNetwork(
+            target, run=None, model=None, signature=signature, seq_length=2
+        )
         if is_close:
-            other_runtimes.check_close(target, tmp_path, signature, 2)
+            network.check_close(tmp_path)
             continue
         with pytest.raises(CheckFailed, match="ONNX"):
-            other_runtimes.check_close(target, tmp_path, signature, 2)
+            network.check_close(tmp_path)

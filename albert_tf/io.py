@@ -111,8 +111,6 @@ def check_output_path(path: Path, *, is_folder: bool) -> None:
     if longest > _LONGEST_NAME or len(os.fsencode(whole)) > _LONGEST_PATH:
         reason = f"File name too long ({longest} bytes, {_LONGEST_NAME} at most)"
         raise OSError(errno.ENAMETOOLONG, reason, str(path))
-    if not is_folder and whole != path.absolute() and not whole.parent.is_dir():
-        raise FileNotFoundError(f"{path} is a link to {whole}, whose folder is missing: name another place")
     if existing != whole and not existing.is_dir():
         reason = f"cannot be written ({existing} is not a folder): name another place"
         raise NotADirectoryError(errno.ENOTDIR, reason, str(path))
@@ -123,6 +121,8 @@ def check_output_path(path: Path, *, is_folder: bool) -> None:
     if not os.access(folder, os.W_OK | os.X_OK):
         reason = f"cannot be written (the folder {folder} is read-only): name another place"
         raise PermissionError(errno.EACCES, reason, str(path))
+    if not is_folder and path.is_symlink() and not whole.parent.is_dir():
+        raise FileNotFoundError(f"{path} is a link to {whole}, whose folder is missing: name another place")
 
 
 def check_exists(path: PathLike, problem: str) -> None:

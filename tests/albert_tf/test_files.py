@@ -86,6 +86,14 @@ def test_a_link_into_a_folder_that_is_missing_is_refused_before_the_work(tmp_pat
         check_output_path(tmp_path / "link", is_folder=False)
 
 
+def test_a_new_folder_may_be_below_a_link(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    monkeypatch.chdir(tmp_path / "folder")
+    for path in (tmp_path / "link" / "new" / "file", Path("../new/file")):
+        check_output_path(path, is_folder=False)
+
+
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_what_is_no_file_is_not_replaced(is_folder, tmp_path):
     os.mkfifo(tmp_path / "pipe")

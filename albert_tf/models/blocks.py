@@ -145,3 +145,7 @@ class FeedForwardBlock(Layer):
         inner = ops.activation(dense(x, *intermediate))  # [B·S, I]
         y = dropout(dense(inner, *output), self.config.hidden_dropout_prob, seed)  # [B·S, H]
         return ops.layer_norm(y + x, *norm)
+
+
+# A pair: the attention block comes first.
+Blocks = tuple[AttentionBlock, FeedForwardBlock]

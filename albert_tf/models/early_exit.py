@@ -17,11 +17,11 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS
 from albert_tf.errors import InputError, check_whole
+from albert_tf.models.blocks import Blocks
 from albert_tf.models.encoder import AlbertEncoder, ModelInputs
 from albert_tf.models.heads import biased_logits
 from albert_tf.models.layers import Layer, attention_bias, kernel_initializer, layer_ops, sizes
 from albert_tf.models.padding import TokenIndex, skip_padding
-from albert_tf.models.sharing import BlockPair, sharing_plan
 
 # Applies one layer: states [T, H], attention bias and TokenIndex to the next states [T, H].
 Apply = Callable[[tf.Tensor, tf.Tensor, TokenIndex], tf.Tensor]
@@ -48,17 +48,19 @@ class ExitClassifiers(Layer):
         return tf.cast(logits, tf.float32) + tf.cast(self.output_bias, tf.float32)
 
 
-class _Batch(NamedTuple):
+class _LoopState(NamedTuple):
     """State of the loop over layers: the examples still in the network, and the answers so far."""
 
-    layer: tf.Tensor  # int32 [], from 0
-    x: tf.Tensor  # states of the tokens [T, H]
-    positions: tf.Tensor  # positions of the tokens in the flattened batch, int32 [T]
+    layer: tf.Tensor  # number of layers computed so far, int32 []
+    # Of the remaining examples, E, with R = E · rows_per_example rows:
+    x: tf.Tensor  # hidden states of the tokens [T, H]
+    positions: tf.Tensor  # positions of the tokens among the R · S of these rows, int32 [T]
     mask: tf.Tensor  # [R, S]
-    examples: tf.Tensor  # number of each remaining example in the whole batch, int32 [R / rows_per_example]
-    agreed: tf.Tensor  # number of layers in a row that agreed, int32 [R / rows_per_example]
-    logits: tf.Tensor  # latest logits of each example of the whole batch, float32 [B, K]
-    layers: tf.Tensor  # number of layers computed for each of them, int32 [B]
+    examples: tf.Tensor  # number of each in the whole batch, int32 [E]
+    agreed: tf.Tensor  # number of layers in a row that agreed, int32 [E]
+    # Of all examples:
+    logits: tf.Tensor  # latest logits, float32 [B, K]
+    layers: tf.Tensor  # number of layers computed for each, int32 [B]
 
 
 def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | int) -> dict[str, tf.Tensor]:
@@ -81,84 +83,93 @@ def call_with_early_exit(model: Any, inputs: ModelInputs, patience: tf.Tensor | 
     exits, last = model.exits, model.classifier
     weights = tf.concat([exits.output_weights, last.output_weights[tf.newaxis]], axis=0)  # [L, units, H]
     biases = tf.concat([exits.output_bias, last.output_bias[tf.newaxis]], axis=0)  # [L, units]
-    length, count = tf.shape(mask)[1], tf.shape(mask)[0] // model.rows_per_example
-    num_logits = weights.shape[1] * model.rows_per_example  # K
+    count = tf.shape(mask)[0] // model.rows_per_example
     patience = tf.maximum(tf.broadcast_to(tf.cast(patience, tf.int32), [count]), 1)
 
-    def agree(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-        if num_logits == 1:
-            return tf.abs(a - b)[:, 0] < model.exit_threshold
-        return tf.argmax(a, axis=1) == tf.argmax(b, axis=1)
+    def compute_layer(apply: Apply, state: _LoopState) -> _LoopState:
+        tokens = TokenIndex.from_positions(state.positions, tf.size(state.mask))
+        state = state._replace(x=apply(state.x, attention_bias(state.mask, state.x.dtype), tokens))
+        logits = _example_logits(model, state, tokens, weights[state.layer], biases[state.layer])
+        state = _add_logits(state, logits, model.exit_threshold)
+        stays = state.agreed < tf.gather(patience, state.examples)
+        return _keep_examples(state, stays, model.rows_per_example)
 
-    def one_layer(apply: Apply, before: _Batch) -> _Batch:
-        rows = tf.shape(before.mask)[0]
-        tokens = TokenIndex.from_positions(before.positions, rows * length)
-        x = apply(before.x, attention_bias(before.mask, before.x.dtype), tokens)
-        sequence = tf.reshape(tokens.scatter_zeros(x), [rows, length, x.shape[-1]])
-        state = model.pool_states(sequence, before.mask)
-        logits = biased_logits(state, weights[before.layer], biases[before.layer])
-        logits = tf.reshape(model.mask_logits(logits, before.mask), [-1, num_logits])
-        is_same = (before.layer > 0) & agree(tf.gather(before.logits, before.examples), logits)
-        agreed = tf.where(is_same, before.agreed + 1, 0)
-        stays = agreed < tf.gather(patience, before.examples)
-        rows_stay = tf.repeat(stays, model.rows_per_example)
-        row = before.positions // length  # [T]
-        tokens_stay = tf.gather(rows_stay, row)
-        new_row = tf.gather(tf.cumsum(tf.cast(rows_stay, tf.int32), exclusive=True), row)
-        at, done = before.examples[:, tf.newaxis], tf.fill(tf.shape(agreed), before.layer + 1)
-        return _Batch(
-            before.layer + 1,
-            tf.boolean_mask(x, tokens_stay),
-            tf.boolean_mask(new_row * length + before.positions % length, tokens_stay),
-            tf.boolean_mask(before.mask, rows_stay),
-            tf.boolean_mask(before.examples, stays),
-            tf.boolean_mask(agreed, stays),
-            # Also for examples that stay: a later layer overwrites them.
-            tf.tensor_scatter_nd_update(before.logits, at, logits),
-            tf.tensor_scatter_nd_update(before.layers, at, done),
-        )
-
-    zero, logits = tf.zeros([count], tf.int32), tf.zeros([count, num_logits])
-    batch = _Batch(tf.constant(0), x, tokens.positions, mask, tf.range(count), zero, logits, zero)
-    any_number = tf.TensorShape([None])
-    shapes = _Batch(*[any_number] * len(batch))._replace(
-        layer=tf.TensorShape([]),
-        x=tf.TensorShape([None, x.shape[-1]]),
-        mask=tf.TensorShape([None, mask.shape[1]]),
-        logits=tf.TensorShape([None, num_logits]),
-    )
+    zero = tf.zeros([count], tf.int32)
+    logits = tf.zeros([count, weights.shape[1] * model.rows_per_example])
+    state = _LoopState(tf.constant(0), x, tokens.positions, mask, tf.range(count), zero, logits, zero)
+    # The numbers of examples, rows and tokens change.
+    shapes = _LoopState(*[tf.TensorShape([None, *part.shape[1:]]) for part in state])
+    shapes = shapes._replace(layer=tf.TensorShape([]))
     end = 0
-    for apply, times in _layers(model.encoder):
+    for apply, times in _repeated_layers(model.encoder):
         end += times
-        (batch,) = tf.while_loop(
-            lambda batch, end=end: (batch.layer < end) & (tf.size(batch.examples) > 0),
-            lambda batch, apply=apply: (one_layer(apply, batch),),
-            [batch],
+        (state,) = tf.while_loop(
+            lambda state, end=end: (state.layer < end) & (tf.size(state.examples) > 0),
+            lambda state, apply=apply: (compute_layer(apply, state),),
+            [state],
             shape_invariants=[shapes],
             parallel_iterations=1,
         )
-    return {"logits": batch.logits, "layers": batch.layers}
+    return {"logits": state.logits, "layers": state.layers}
 
 
-def _layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
+def _example_logits(
+    model: Any, state: _LoopState, tokens: TokenIndex, weights: tf.Tensor, bias: tf.Tensor
+) -> tf.Tensor:
+    """Logits [E, K] of a layer's classifier, with weights [units, H] and bias [units]."""
+    sequence = tf.reshape(tokens.scatter_zeros(state.x), [*sizes(state.mask), state.x.shape[-1]])  # [R, S, H]
+    logits = biased_logits(model.pool_states(sequence, state.mask), weights, bias)  # [R, units]
+    return tf.reshape(model.mask_logits(logits, state.mask), [-1, state.logits.shape[1]])
+
+
+def _add_logits(state: _LoopState, logits: tf.Tensor, exit_threshold: float) -> _LoopState:
+    """The state with the logits [E, K] of another layer. Compares them with those of the layer before."""
+    before = tf.gather(state.logits, state.examples)  # [E, K]
+    if logits.shape[1] == 1:
+        is_same = tf.abs(before - logits)[:, 0] < exit_threshold
+    else:
+        is_same = tf.argmax(before, axis=1) == tf.argmax(logits, axis=1)
+    layer, rows = state.layer + 1, state.examples[:, tf.newaxis]
+    return state._replace(
+        layer=layer,
+        agreed=tf.where((state.layer > 0) & is_same, state.agreed + 1, 0),
+        logits=tf.tensor_scatter_nd_update(state.logits, rows, logits),
+        layers=tf.tensor_scatter_nd_update(state.layers, rows, tf.fill(tf.shape(state.examples), layer)),
+    )
+
+
+def _keep_examples(state: _LoopState, stays: tf.Tensor, rows_per_example: int) -> _LoopState:
+    """Drops the examples for which `stays`, bool [E], is False. The rows of the others are renumbered."""
+    length = tf.shape(state.mask)[1]
+    row, column = state.positions // length, state.positions % length  # [T]
+    row_stays = tf.repeat(stays, rows_per_example)  # [R]
+    token_stays = tf.gather(row_stays, row)  # [T]
+    new_row = tf.gather(tf.cumsum(tf.cast(row_stays, tf.int32), exclusive=True), row)  # [T]
+    return state._replace(
+        x=tf.boolean_mask(state.x, token_stays),
+        positions=tf.boolean_mask(new_row * length + column, token_stays),
+        mask=tf.boolean_mask(state.mask, row_stays),
+        examples=tf.boolean_mask(state.examples, stays),
+        agreed=tf.boolean_mask(state.agreed, stays),
+    )
+
+
+def _repeated_layers(encoder: AlbertEncoder) -> Iterator[tuple[Apply, int]]:
     """Each layer as a function, and the number of times in a row that it is applied."""
-    config = encoder.config
+    config, pairs = encoder.config, encoder.block_pairs()
     ops = layer_ops(config.hidden_act, config.layer_norm_eps, is_fused=False)
-    attention = {key: (block, block.parameters()) for key, block in encoder.attention_blocks.items()}
-    feed_forward = {key: (block, block.parameters()) for key, block in encoder.feed_forward_blocks.items()}
-    plan, inner = sharing_plan(config), config.inner_group_num
+    parameters = {block: block.parameters() for block in dict.fromkeys(itertools.chain(*pairs))}
 
-    def apply(pairs: list[BlockPair], x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex) -> tf.Tensor:
-        for pair in pairs:
-            block, parameters = attention[pair.attention.key()]
-            x = block(x, parameters, bias, ops, None, tokens)
-            block, parameters = feed_forward[pair.feed_forward.key()]
-            x = block(x, parameters, ops)
+    def apply(pairs: list[Blocks], x: tf.Tensor, bias: tf.Tensor, tokens: TokenIndex) -> tf.Tensor:
+        for attention, feed_forward in pairs:
+            x = attention(x, parameters[attention], bias, ops, None, tokens)
+            x = feed_forward(x, parameters[feed_forward], ops)
         return x
 
-    layers = (plan[first : first + inner] for first in range(0, len(plan), inner))
-    for pairs, alike in itertools.groupby(layers):
-        yield functools.partial(apply, pairs), len(list(alike))
+    inner = config.inner_group_num
+    layers = (pairs[first : first + inner] for first in range(0, len(pairs), inner))
+    for layer, alike in itertools.groupby(layers):
+        yield functools.partial(apply, layer), len(list(alike))
 
 
 def check_patience(patience: int, has_exits: bool, xla: bool | None = None) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import tensorflow as tf
@@ -12,12 +13,12 @@ import tf_keras as keras
 from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, INPUT_MASK, TOKEN_POSITIONS, TYPE_IDS, WORD_IDS
 from albert_tf.errors import InputError
-from albert_tf.models.blocks import AttentionBlock, FeedForwardBlock
+from albert_tf.models.blocks import AttentionBlock, Blocks, FeedForwardBlock
 from albert_tf.models.embeddings import Embeddings
 from albert_tf.models.layers import ACTIVATIONS, DenseLayer, Seed, attention_bias, draw_seed, layer_ops, sizes
-from albert_tf.models.memory import check_memory, recompute
+from albert_tf.models.memory import LayerFunction, check_memory, recompute
 from albert_tf.models.padding import TokenIndex
-from albert_tf.models.sharing import BlockPair, sharing_plan, with_num_layers
+from albert_tf.models.sharing import sharing_plan, with_num_layers
 
 ModelInputs = Mapping[str, tf.Tensor]
 Outputs = dict[str, Any]  # tensors and lists of tensors by name
@@ -227,12 +228,12 @@ class AlbertEncoder(NetworkModel):
             zeros, or with XLA the embedding of the nearest id.
         """
         inputs = self.name_inputs(inputs)
-        plan = sharing_plan(with_num_layers(self.config, num_hidden_layers))
-        seeds = self._dropout_seeds(seed, len(plan)) if training else None
+        pairs = self.block_pairs(num_hidden_layers)
+        seeds = self._dropout_seeds(seed, len(pairs)) if training else None
         embedding_output, mask, x, tokens = self.embed_inputs(inputs, seeds and seeds[0])
         shape = [*sizes(mask), self.config.hidden_size]
         bias = attention_bias(mask, x.dtype)  # [B, 1, 1, S]
-        states = self._hidden_states(plan, x, bias, tokens, seeds and seeds[1:], bool(training), pooled_only)
+        states = self._hidden_states(pairs, x, bias, tokens, seeds and seeds[1:], bool(training), pooled_only)
         if pooled_only:
             return {"pooled_output": states[-1] if self.pooler is None else self.pool(states[-1])}
         layer_inputs = [x, *states]
@@ -247,10 +248,14 @@ class AlbertEncoder(NetworkModel):
         if self.pooler is not None:
             outputs["pooled_output"] = self.pool(encoder_outputs[-1][:, 0])
         if return_attentions:
-            blocks = [self.attention_blocks[pair.attention.key()] for pair in plan]
-            attentions = zip(blocks, layer_inputs, strict=False)
-            outputs["attentions"] = [block.probabilities(x, bias, tokens) for block, x in attentions]
+            attentions = zip(pairs, layer_inputs, strict=False)
+            outputs["attentions"] = [block.probabilities(x, bias, tokens) for (block, _), x in attentions]
         return outputs
+
+    def block_pairs(self, num_hidden_layers: int | None = None) -> list[Blocks]:
+        """The two blocks of each of the L · inner_group_num pairs, in order. See `call` for the argument."""
+        plan = sharing_plan(with_num_layers(self.config, num_hidden_layers))
+        return [(self.attention_blocks[a.key()], self.feed_forward_blocks[f.key()]) for a, f in plan]
 
     def pool(self, state: tf.Tensor) -> tf.Tensor:
         """Applies the pooler to the last hidden states of first tokens, [B, H] to [B, H]."""
@@ -279,7 +284,7 @@ class AlbertEncoder(NetworkModel):
 
     def _hidden_states(
         self,
-        plan: list[BlockPair],
+        pairs: list[Blocks],
         x: tf.Tensor,
         bias: tf.Tensor,
         tokens: TokenIndex | None,
@@ -287,45 +292,43 @@ class AlbertEncoder(NetworkModel):
         training: bool,
         pooled_only: bool,
     ) -> list[tf.Tensor]:
-        """Applies the pairs of the plan to x. Returns the hidden states [B·S, H] after each pair.
+        """Applies pairs of blocks to x. Returns the hidden states [B·S, H] after each pair.
 
         With `pooled_only` the last pair computes only the first tokens, [B, H].
         """
         act, epsilon = self.config.hidden_act, self.config.layer_norm_eps
         ops = layer_ops(act, epsilon, is_fused=self.fused and training)
-        attention = {key: block.parameters() for key, block in self.attention_blocks.items()}
-        feed_forward = {key: block.parameters() for key, block in self.feed_forward_blocks.items()}
-
-        def layer(
-            keys: list[str], first_only: bool, x: tf.Tensor, seeds: tuple, parameters: tuple
-        ) -> tf.Tensor:
-            x = self.attention_blocks[keys[0]](x, parameters[0], bias, ops, seeds[:2], tokens, first_only)
-            return self.feed_forward_blocks[keys[1]](x, parameters[1], ops, seeds[2] if seeds else None)
+        block_parameters = {block: block.parameters() for block in dict.fromkeys(itertools.chain(*pairs))}
+        is_repeated = len(pairs) > _FEW_LAYERS * len(set(pairs))
+        is_traced = is_repeated and not training and not tf.executing_eagerly()
 
         @functools.cache
-        def build_layer(attention: str, feed_forward: str, first_only: bool) -> Callable[..., tf.Tensor]:
-            """A layer of two blocks. If a graph for inference uses it often, it becomes a tf.function."""
-            apply = functools.partial(layer, [attention, feed_forward], first_only)
-            is_repeated = len(plan) > _FEW_LAYERS * len(set(plan))
-            if training or not is_repeated or tf.executing_eagerly():
-                return apply
-            return tf.function(apply, autograph=False)
+        def make_layer(
+            attention: AttentionBlock, feed_forward: FeedForwardBlock, first_only: bool
+        ) -> LayerFunction:
+            """A pair as a function. If a graph for inference uses it often, it becomes a tf.function."""
+
+            def layer(x: tf.Tensor, seeds: tuple, parameters: tuple) -> tf.Tensor:
+                x = attention(x, parameters[0], bias, ops, seeds[:2], tokens, first_only)
+                return feed_forward(x, parameters[1], ops, seeds[2] if seeds else None)
+
+            return tf.function(layer, autograph=False) if is_traced else layer
 
         states = []
-        for index, pair in enumerate(plan):
-            keys = [path.key() for path in pair]
-            apply = build_layer(*keys, pooled_only and index == len(plan) - 1)
+        for index, pair in enumerate(pairs):
+            layer = make_layer(*pair, pooled_only and index == len(pairs) - 1)
             layer_seeds = tuple(seeds[3 * index : 3 * index + 3]) if seeds else ()
-            parameters = attention[keys[0]], feed_forward[keys[1]]
+            parameters = tuple(block_parameters[block] for block in pair)
             if self.remat and training:
-                x, (attention[keys[0]], feed_forward[keys[1]]) = recompute(apply, x, layer_seeds, parameters)
+                x, parameters = recompute(layer, x, layer_seeds, parameters)
+                block_parameters.update(zip(pair, parameters, strict=True))
             else:
-                x = apply(x, layer_seeds, parameters)
+                x = layer(x, layer_seeds, parameters)
             states.append(x)
         return states
 
     def _dropout_seeds(self, seed: Seed, pairs: int) -> list[tf.Tensor] | None:
-        """One seed for the embeddings and three for each pair of the plan. None without dropout."""
+        """One seed for the embeddings and three for each pair of blocks. None without dropout."""
         if self.config.hidden_dropout_prob == self.config.attention_probs_dropout_prob == 0:
             return None
         return tf.unstack(tf.random.split(draw_seed(seed), 1 + 3 * pairs, alg="philox"))

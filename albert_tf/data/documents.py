@@ -179,7 +179,7 @@ def shuffle_elements(dataset: tf.data.Dataset, size: int, seed: tf.Tensor) -> tf
 
 
 class CorpusSplit(NamedTuple):
-    """A part of a corpus: from `begin` to `end` in the unit interval.
+    """A part of a corpus: from `begin` to `end` in the unit interval. Part of recipe.json.
 
     It does not depend on the order of the files. Two splits that divide the interval divide the corpus.
     """
@@ -187,18 +187,19 @@ class CorpusSplit(NamedTuple):
     of: str  # BY_HASH: hashes of whole documents; BY_POSITION: positions of tokens in each document
     begin: float
     end: float
+    what: str = ""  # description for people, such as "1% of the documents"
 
     @property
     def complement(self) -> CorpusSplit:
         """The rest of the corpus. This split must begin at 0 or end at 1."""
         begin, end = (self.end, 1.0) if self.begin == 0 else (0.0, self.begin)
-        return self._replace(begin=begin, end=end)
+        return CorpusSplit(self.of, begin, end)
 
     def limit_size(self, size: float) -> CorpusSplit:
         """This split, at most `size` large. It must begin at 0 or end at 1."""
         if self.begin == 0:
-            return self._replace(end=min(self.end, size))
-        return self._replace(begin=max(self.begin, 1 - size))
+            return CorpusSplit(self.of, 0.0, min(self.end, size))
+        return CorpusSplit(self.of, max(self.begin, 1 - size), 1.0)
 
 
 def split_between(documents: Documents, begin: float, end: float) -> Documents:

@@ -208,32 +208,19 @@ def open_documents(inputs: Paths, vocabulary: str | os.PathLike, **normalisation
     return document_source(kind, files, tokenizer)
 
 
-def document_tokens(
-    inputs: Paths,
-    vocabulary: str | os.PathLike,
-    share: CorpusSplit | None = None,
-    most: int | None = None,
-    **normalisation: bool,
-) -> Iterator[np.ndarray]:
+def document_tokens(source: DocumentSource, most: int = sys.maxsize) -> Iterator[np.ndarray]:
     """Yields the tokens of each document of a corpus, in the order of the files. Every host reads all files.
 
-    See `pretraining_dataset` for the errors.
-
     Args:
-      inputs: paths of text or prepared documents, as in `pretraining_dataset`.
-      vocabulary: path of a vocabulary that `Tokenizer` can open.
-      share: the part of the documents to read. None: all.
-      most: number of tokens to read; the last document may be cut. None: all.
-      **normalisation: `lowercase` and `strip_accents`.
+      source: the documents.
+      most: number of tokens to read; the last document may be cut.
     Returns:
       int32 [T] for each document, or for each part of one that is longer than MAX_DOCUMENT_BYTES.
     """
-    source = open_documents(inputs, vocabulary, **normalisation).select(share)
     blocks = without_autotuning(source.blocks(tf.distribute.InputContext()).prefetch(tf.data.AUTOTUNE))
-    remaining = sys.maxsize if most is None else most
     for block in blocks.as_numpy_iterator():
         for document, _ in iter_documents(block):
-            yield document[:remaining]
-            remaining -= len(document)
-            if remaining <= 0:
+            yield document[:most]
+            most -= len(document)
+            if most <= 0:
                 return

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -33,13 +32,6 @@ from albert_tf.training.distribution import DistributedBatches, distribute_batch
 _ONCE = {"seed": 0, "shuffle": False, "repeat": False}
 
 
-class HeldOut(NamedTuple):
-    """The part of the training text that a run evaluates on instead of training on it."""
-
-    split: CorpusSplit
-    description: str  # for people, such as "1% of the documents"
-
-
 @dataclasses.dataclass(frozen=True)
 class Corpus:
     """Text to train on and text to evaluate on. The part `held_out` is not trained on.
@@ -54,12 +46,17 @@ class Corpus:
     train: Sequence[str]
     eval: Sequence[str] | None
     tokenizer: Mapping[str, Any]
-    held_out: HeldOut | None = None
+    held_out: CorpusSplit | None = None
 
     @functools.cached_property
     def evaluation(self) -> list[str]:
         """Inputs to evaluate on. Empty if they are the part `held_out` of `train`."""
         return held_out_shards(self.train) if self.eval is None else evaluation_files(self.eval)
+
+    @functools.cached_property
+    def source(self) -> DocumentSource:
+        """The documents of `train`. Raises InputError if they are finished examples."""
+        return open_documents(self.train, **self.tokenizer)
 
     def record(self) -> dict[str, Any]:
         """The entries of recipe.json. They identify files by content, not by folder."""
@@ -67,12 +64,11 @@ class Corpus:
             f"{text}_files": file_identities(corpus_files(inputs)) if inputs else None
             for text, inputs in (("train", self.train), ("eval", self.evaluation))
         }
-        held_out = self.held_out
         return {
             **files,
             "train": list(self.train),
             "eval": None if self.eval is None else list(self.eval),
-            "held_out": held_out and {**held_out.split._asdict(), "what": held_out.description},
+            "held_out": self.held_out and self.held_out._asdict(),
         }
 
     @staticmethod
@@ -98,14 +94,14 @@ class Corpus:
 
     def training_tokens(self, most: int) -> Iterator[np.ndarray]:
         """The tokens of each training document, integer [T], in file order, at most `most` in total."""
-        return document_tokens(self.train, **self.tokenizer, share=self._training_split, most=most)
+        return document_tokens(self.source.select(self._training_split), most)
 
     def evaluation_batches(self, examples: ExampleSettings, batch_size: int) -> tf.data.Dataset:
         """The batches to evaluate on, the same each time. Those of a held-out part stay in memory."""
         if self.evaluation:
             return self._dataset(self.evaluation, examples, batch_size=batch_size, **_ONCE)
         assert self.held_out is not None
-        split = evaluation_split(self.held_out.split, self.train)
+        split = evaluation_split(self.held_out, self.train)
         return self._dataset(self.train, examples, batch_size=batch_size, share=split, cache=True, **_ONCE)
 
     def with_held_out_split(
@@ -128,11 +124,11 @@ class Corpus:
         if self.evaluation:
             return self
         reason: NoExamplesError | None = None
-        for split, description in held_out_candidates(self.train, **self.tokenizer):
+        for split in held_out_candidates(self.source):
             try:
                 self._check_evaluation(self.train, examples, share=evaluation_split(split, self.train))
                 self._dataset(self.train, examples, share=split.complement, batch_size=1, **_ONCE)
-                return dataclasses.replace(self, held_out=HeldOut(split, description))
+                return dataclasses.replace(self, held_out=split)
             except NoExamplesError as error:
                 reason = error
         raise InputError(
@@ -150,8 +146,8 @@ class Corpus:
         """Returns the corpus with the held-out part that recipe.json names."""
         old_eval, recorded = recorded_recipe["eval"], recorded_recipe["held_out"]
         if recorded is not None:
-            split = CorpusSplit(recorded["of"], recorded["begin"], recorded["end"])
-            return dataclasses.replace(self, held_out=HeldOut(split, recorded["what"]))
+            held_out = CorpusSplit(*(recorded[name] for name in CorpusSplit._fields))
+            return dataclasses.replace(self, held_out=held_out)
         if not self.evaluation:
             raise InputError(
                 "the run has been training on all of its text and evaluating on other text: name that again, "
@@ -162,7 +158,7 @@ class Corpus:
     @property
     def _training_split(self) -> CorpusSplit | None:
         """The part of `train` to train on. None: all of it."""
-        return None if self.held_out is None else self.held_out.split.complement
+        return None if self.held_out is None else self.held_out.complement
 
     def _dataset(self, inputs: Sequence[str], examples: ExampleSettings, **options: Any) -> tf.data.Dataset:
         return pretraining_dataset(inputs, **flatten_record(examples), **self.tokenizer, **options)
@@ -180,28 +176,16 @@ SMALL_CORPUS = 1 << 26
 MAX_EVALUATED_BYTES = 1 << 24
 
 
-def held_out_candidates(
-    inputs: Paths, vocabulary: str | os.PathLike, **normalisation: bool
-) -> Iterator[tuple[CorpusSplit, str]]:
+def held_out_candidates(source: DocumentSource) -> Iterator[CorpusSplit]:
     """Yields parts of a corpus to hold out, best first: about a hundredth of the text, or a little more.
 
     First come whole documents with the lowest hashes, up to MAX_HELD_OUT_FRACTION of the text, or about a
     hundredth of the documents if the corpus has more than SMALL_CORPUS bytes. Then comes the end of each
-    document.
-
-    Args:
-      inputs: text files or prepared directories; paths, globs or a list of them.
-      vocabulary: file or folder of the vocabulary.
-      **normalisation: `lowercase` and `strip_accents`. See `pretraining_dataset` for these and the errors.
-    Yields:
-      Each part with a description for people. It may be too small for an example.
-    Raises:
-      InputError: the inputs are finished examples.
+    document. A part may be too small for an example.
     """
-    source = open_documents(inputs, vocabulary, **normalisation)
     fractions = [HELD_OUT_FRACTION * 2**n for n in range(6)]
     if _corpus_bytes(source.files) > SMALL_CORPUS:
-        yield CorpusSplit(BY_HASH, 0.0, HELD_OUT_FRACTION), f"{HELD_OUT_FRACTION:.0%} of the documents"
+        yield CorpusSplit(BY_HASH, 0.0, HELD_OUT_FRACTION, f"{HELD_OUT_FRACTION:.0%} of the documents")
     else:
         hashes, sizes = _hashes_and_sizes(source)
         if len(hashes) == 0:
@@ -211,12 +195,10 @@ def held_out_candidates(
         text = np.cumsum(sizes)[documents - 1] / np.sum(sizes)
         for last in dict.fromkeys(np.searchsorted(text, fractions).tolist()):
             if text[last] <= MAX_HELD_OUT_FRACTION:
-                description = (
-                    f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
-                )
-                yield CorpusSplit(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASH_BUCKETS), description
+                what = f"{documents[last]:,} of {len(hashes):,} documents, {text[last]:.1%} of the text"
+                yield CorpusSplit(BY_HASH, 0.0, (int(distinct[last]) + 1) / HASH_BUCKETS, what)
     for fraction in fractions:
-        yield CorpusSplit(BY_POSITION, 1 - fraction, 1.0), f"the last {fraction:.0%} of each document"
+        yield CorpusSplit(BY_POSITION, 1 - fraction, 1.0, f"the last {fraction:.0%} of each document")
 
 
 def evaluation_split(held_out: CorpusSplit, inputs: Paths) -> CorpusSplit:

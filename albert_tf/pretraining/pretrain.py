@@ -115,7 +115,7 @@ def pretrain(
         if not run.steps():
             initial_values = _initial_values(size, warm_starts.get(size.config), corpus, report)
         contents = RunContents(size.config, task, settings.vocabulary, tokenizer, record)
-        note = f"; held out: {corpus.held_out.description}" if corpus.held_out else ""
+        note = f"; held out: {corpus.held_out.what}" if corpus.held_out else ""
         best = LOWEST_LOSS._replace(after=record.get(EVAL_SINCE, -1))
         training = dataclasses.replace(make_training(size, initial_values), best=best)
         train(run, training, contents, report, note)

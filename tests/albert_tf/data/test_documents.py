@@ -24,7 +24,7 @@ from albert_tf.data.documents import (
 from albert_tf.data.prepare import prepare
 from albert_tf.data.prepare_files import FileSlice, read_slice
 from albert_tf.data.prepared import encode_document
-from albert_tf.data.sources import document_tokens
+from albert_tf.data.sources import document_tokens, open_documents
 from albert_tf.data.tfrecords import serialize_example
 from albert_tf.errors import InputError
 from albert_tf.pretraining import corpus
@@ -210,8 +210,9 @@ def expected(tiny_tokenizer):
     return [tiny_tokenizer(tf.constant(document)).flat_values.numpy().tolist() for document in DOCUMENTS]
 
 
-def read_of_sources(inputs, vocabulary, **arguments):
-    return [tokens.tolist() for tokens in document_tokens(inputs, vocabulary, **NORMALISED, **arguments)]
+def read_of_sources(inputs, vocabulary, share=None, **arguments):
+    source = open_documents(inputs, vocabulary, **NORMALISED).select(share)
+    return [tokens.tolist() for tokens in document_tokens(source, **arguments)]
 
 
 def test_text_in_the_order_of_its_files(tiny_corpus, tiny_vocabulary, tmp_path, expected):
@@ -317,8 +318,8 @@ def shares(tiny_vocabulary):
     """The shares that could be held out, and what they are."""
 
     def of(inputs):
-        found = list(held_out_candidates(inputs, tiny_vocabulary))
-        return [share for share, _ in found], [what for _, what in found]
+        found = list(held_out_candidates(open_documents(inputs, tiny_vocabulary)))
+        return [share._replace(what="") for share in found], [share.what for share in found]
 
     return of
 

@@ -9,10 +9,9 @@ import tensorflow as tf
 from albert_tf.data.documents import CorpusSplit
 from albert_tf.errors import InputError
 from albert_tf.pretraining import corpus as corpus_module
-from albert_tf.pretraining.corpus import HeldOut
 from tests.albert_tf.pretraining.runs import corpus_of, evaluation_batches
 
-HUNDREDTH = CorpusSplit("documents", 0.0, 0.01)
+HUNDREDTH = CorpusSplit("documents", 0.0, 0.01, "1%")
 HELD_OUT = {"of": "documents", "begin": 0.0, "end": 0.25, "what": "2 of 8 documents"}  # in recipe.json
 
 
@@ -63,7 +62,8 @@ def test_what_prepare_holds_out_is_evaluated_on_and_not_trained_on(settings, tmp
 def test_a_share_is_held_out_of_other_text(settings, tmp_path, read, monkeypatch):
     """Also where `prepare` was to hold out documents and none of a small corpus came into that share."""
     folder = folder_of_prepare(tmp_path / "a", TRAIN, EVAL, empty=EVAL)
-    monkeypatch.setattr(corpus_module, "held_out_candidates", lambda *_, **__: iter([(HUNDREDTH, "1%")]))
+    monkeypatch.setattr(corpus_module, "held_out_candidates", lambda _: iter([HUNDREDTH]))
+    monkeypatch.setattr(corpus_module, "open_documents", lambda *_, **__: None)
     monkeypatch.setattr(corpus_module, "evaluation_split", lambda share, _: share.limit_size(0.001))
     made(settings(train=[folder, "b.txt"], eval=None))
     rest, evaluated = CorpusSplit("documents", 0.01, 1.0), CorpusSplit("documents", 0.0, 0.001)
@@ -76,12 +76,10 @@ def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatc
             raise corpus_module.NoExamplesError("no text")
         return tf.data.Dataset.from_tensors({"masked_lm_weights": [[1.0]]})
 
-    shares = [CorpusSplit("each document", begin, 1.0) for begin in (0.75, 0.25, 0.5, 0.1)]
+    shares = [CorpusSplit("each document", begin, 1.0, f"{begin}") for begin in (0.75, 0.25, 0.5, 0.1)]
     monkeypatch.setattr(corpus_module, "pretraining_dataset", examples)
-    monkeypatch.setattr(
-        corpus_module, "held_out_candidates", lambda *_, **__: ((s, f"{s.begin}") for s in shares)
-    )
-    assert made(settings(eval=None)) == (shares[2], "0.5")
+    monkeypatch.setattr(corpus_module, "held_out_candidates", lambda _: iter(shares))
+    assert made(settings(eval=None)) == shares[2]
     shares[2:] = []
     with pytest.raises(InputError, match=r"corpus\.txt"):
         made(settings(eval=None))
@@ -90,13 +88,13 @@ def test_the_first_share_that_leaves_examples_on_both_sides(settings, monkeypatc
 @pytest.mark.parametrize("now", [None, ["other.txt"]])
 def test_a_resumed_run_holds_out_what_it_did(settings, read, now):
     """Whatever it is evaluated on now: what was held out would else be trained on."""
-    held_out = HeldOut(CorpusSplit("documents", 0.0, 0.25), "2 of 8 documents")
+    held_out = CorpusSplit("documents", 0.0, 0.25, "2 of 8 documents")
     before = corpus_of(settings(eval=now), {"eval": None, "held_out": HELD_OUT})
     assert before.held_out == held_out and before.record()["held_out"] == HELD_OUT
     assert made(settings(eval=now), {"eval": None, "held_out": HELD_OUT}) == held_out
     (_, trained, _), (inputs, evaluated, cached) = read[-2:]  # before: what is evaluated on has masks
     assert trained == CorpusSplit("documents", 0.25, 1.0)
-    assert (evaluated, cached) == ((None, False) if now else (held_out.split, True))
+    assert (evaluated, cached) == ((None, False) if now else (held_out._replace(what=""), True))
     assert inputs == (now or settings().train)
 
 

@@ -7,7 +7,7 @@ import itertools
 import re
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -18,9 +18,10 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.recipes import PRETRAINING_RECIPES, PretrainingRecipe, Stage
 from albert_tf.runs.build_model import build_model
-from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
-from albert_tf.training.distribution import DistributedBatches, get_hosts
-from albert_tf.training.stages import Training, TrainingStage, build_optimizer, is_fused, model_options
+from albert_tf.training.compute_settings import ComputeConfig
+from albert_tf.training.distribution import get_hosts, uses_xla
+from albert_tf.training.stages import Training, build_optimizer, is_fused, model_options
+from albert_tf.training.train_step import Batch, TrainStep, compilation_log
 from albert_tf.training.trainer import LogFunction
 
 
@@ -43,20 +44,19 @@ def measure_examples_per_second(
     optimizer = create_optimizer("lamb", init_lr=0.0, num_train_steps=1)
     spec = pretraining_spec(rows, seq_length, predictions, task["sentence_objective"])
     batch = {name: tf.ones(part.shape, part.dtype) for name, part in spec.items()}
-    batches = DistributedBatches(tf.data.Dataset.from_tensors(batch).repeat(), None)
-    stage = TrainingStage(
-        end=1, batch_size=rows, seq_length=seq_length, batches=lambda seed: batches, evaluate=dict
-    )
-    training = Training(
-        model=model,
-        optimizer=build_optimizer(optimizer, model, compute),
-        loss_fn=pretraining_loss_fn(task["sentence_objective"], fused=is_fused(compute)),
-        stages=[stage],
+    batches, xla = tf.data.Dataset.from_tensors(batch).repeat(), uses_xla(compute.xla)
+    train_step = TrainStep(
+        model,
+        build_optimizer(optimizer, model, compute),
+        pretraining_loss_fn(task["sentence_objective"], fused=is_fused(compute)),
+        batches.element_spec,
+        step=tf.Variable(0, dtype=tf.int64, trainable=False, name="step"),
         seed=0,
-        compute=compute,
-        loop=LoopSettings(),
+        accumulate=compute.accumulate,
+        xla=xla,
+        on_batch=compilation_log("step") if xla else None,
     )
-    return rows / measure_step_seconds(training)[0]
+    return rows / time_step(train_step, iter(batches))
 
 
 # Fraction of the time for training steps. The rest is for tracing, checkpoints and evaluations.
@@ -178,20 +178,25 @@ def fit_to_budget(
 
 
 def measure_step_seconds(training: Training) -> list[float]:
-    """Measures the seconds of a step in each stage of a run: the median of several steps."""
+    """Measures the seconds of a step in each stage of a run."""
     step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
     medians = []
     for stage in training.stages:
         batches = stage.batches(training.seed)
-        train_step, iterator = training.make_train_step(stage, batches, step), iter(batches.dataset)
-        train_step(iterator, UNTIMED_STEPS)
-        seconds: list[float] = []
-        while len(seconds) < MAX_TIMED_STEPS and sum(seconds) < MAX_TIMED_SECONDS:
-            started = time.perf_counter()
-            float(train_step(iterator, 1).gradient_norm)  # waits for the end of the step
-            seconds.append(time.perf_counter() - started)
-        medians.append(statistics.median(seconds))
+        train_step = training.make_train_step(stage, batches, step)
+        medians.append(time_step(train_step, iter(batches.dataset)))
     return medians
+
+
+def time_step(train_step: TrainStep, iterator: Iterator[Batch]) -> float:
+    """Measures the seconds of a step: the median of several steps."""
+    train_step(iterator, UNTIMED_STEPS)
+    seconds: list[float] = []
+    while len(seconds) < MAX_TIMED_STEPS and sum(seconds) < MAX_TIMED_SECONDS:
+        started = time.perf_counter()
+        float(train_step(iterator, 1).gradient_norm)  # waits for the end of the step
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
 
 
 def size_for_steps(sizes: Sequence[ModelSize]) -> ModelSize:

@@ -148,14 +148,13 @@ def test_the_second_network_is_left_out_where_it_has_too_few_positions(tmp_path,
 def test_the_rate_of_this_machine(tmp_path, capsys, monkeypatch):
     asked = []
 
-    def seconds(training):
-        asked.append(training)
-        batch = next(iter(training.stages[0].batches(0).dataset))
-        assert batch["input_word_ids"].shape == (8, 32)
-        assert training.loss_fn.names == ("mlm", "sop")
-        return [0.5]
+    def seconds(train_step, iterator):
+        asked.append(train_step)
+        assert next(iterator)["input_word_ids"].shape == (8, 32)
+        assert train_step.loss_fn.names == ("mlm", "sop")
+        return 0.5
 
-    monkeypatch.setattr(budget, "measure_step_seconds", seconds)
+    monkeypatch.setattr(budget, "time_step", seconds)
     assert budget.measure_examples_per_second(TINY, 8, 32, 5, ComputeConfig(remat=True)) == 16
     assert asked[0].model.remat
     (tmp_path / "tiny.json").write_text(TINY.to_json_string())

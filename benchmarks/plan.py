@@ -68,9 +68,11 @@ def predicted(preset: str, rows: int, length: int, settings: dict[str, Any]) -> 
     """Bytes by arithmetic."""
     from albert_tf import PRESETS
     from albert_tf.analysis.run_plan import StepSettings, estimate_memory
+    from albert_tf.training.compute_settings import ComputeConfig
 
     sizes = {"batch_size": rows, "seq_length": length, "predictions": PREDICTIONS}
-    return estimate_memory(StepSettings(config=PRESETS[preset], **sizes, **settings)).peak
+    compute = ComputeConfig(**settings)
+    return estimate_memory(StepSettings(config=PRESETS[preset], **sizes, compute=compute)).peak
 
 
 def measured(preset: str, rows: int, length: int, settings: dict[str, Any]) -> float:

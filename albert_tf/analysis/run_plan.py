@@ -6,10 +6,9 @@ import dataclasses
 from typing import NamedTuple
 
 from albert_tf.config import AlbertConfig
-from albert_tf.constants import POLICIES
-from albert_tf.errors import InputError
 from albert_tf.models.sharing import block_parameters, head_parameters, parameter_count, sharing_plan
 from albert_tf.settings import check_fields, setting
+from albert_tf.training.compute_settings import ComputeConfig
 
 FLOAT32 = 4  # bytes
 SLOTS = 2  # per parameter in LAMB and AdamW: the running means of the gradient and of its square
@@ -35,9 +34,7 @@ class StepSettings:
       seq_length: number of tokens in an example, S.
       predictions: number of masked tokens in an example, P.
       devices: number of devices that divide the batch.
-      precision: number format of the computation. Variables, slots and gradients are float32.
-      remat: gradient checkpointing.
-      accumulate: number of microbatches.
+      compute: how a step is computed. Variables, slots and gradients are float32 in every precision.
     Raises:
       InputError: a value is impossible.
     """
@@ -47,23 +44,17 @@ class StepSettings:
     seq_length: int = setting(at_least=1)
     predictions: int = setting(at_least=1)
     devices: int = setting(1, at_least=1)
-    precision: str = setting("float32", choices=POLICIES)
-    remat: bool = False
-    accumulate: int = setting(1, at_least=1)
+    compute: ComputeConfig = dataclasses.field(default_factory=ComputeConfig)
 
     def __post_init__(self) -> None:
         check_fields(self)
         self.config.check_length(self.seq_length)
-        if self.batch_size % (parts := self.devices * self.accumulate):
-            raise InputError(
-                f"batch_size={self.batch_size} cannot be divided among {self.devices} devices times "
-                f"accumulate={self.accumulate}: make it a multiple of {parts}"
-            )
+        self.compute.check_batch_size(self.batch_size, self.devices)
 
     @property
     def rows(self) -> int:
         """Number of examples in a microbatch on one device."""
-        return self.batch_size // (self.devices * self.accumulate)
+        return self.compute.microbatch_rows(self.batch_size) // self.devices
 
     @property
     def parameters(self) -> int:
@@ -87,19 +78,19 @@ def estimate_memory(settings: StepSettings) -> MemoryEstimate:
     The forward pass stores activations for the backward pass, in which gradients replace them. Parameters
     that L layers share have L gradients until these are added up, or one running sum with `remat`.
     """
-    config, plan = settings.config, sharing_plan(settings.config)
+    config, compute, plan = settings.config, settings.compute, sharing_plan(settings.config)
     variables = FLOAT32 * settings.parameters
-    size = FLOAT32 if settings.precision == "float32" else FLOAT32 // 2
+    size = FLOAT32 if compute.precision == "float32" else FLOAT32 // 2
     casts = 0 if size == FLOAT32 else size * settings.parameters
     layer_bytes, state_bytes = layer_activations(config, settings.rows, settings.seq_length, size)
     blocks = block_parameters(config)
     repeated = [len(plan) - len(set(paths)) for paths in zip(*plan, strict=True)]  # uses after the first
     shared = FLOAT32 * sum(count * block for count, block in zip(repeated, blocks, strict=True))
-    if settings.remat:  # besides the running sum: the next gradient, and the next sum
+    if compute.remat:  # besides the running sum: the next gradient, and the next sum
         shared = min(shared, 2 * FLOAT32 * sum(blocks))
-    activations = len(plan) * (state_bytes if settings.remat else layer_bytes)
+    activations = len(plan) * (state_bytes if compute.remat else layer_bytes)
     # The sums before and after a microbatch.
-    sums = 2 * variables if settings.accumulate > 1 else 0
+    sums = 2 * variables if compute.accumulate > 1 else 0
     gradients = sums + variables + shared
 
     logits = FLOAT32 * settings.rows * settings.predictions * config.vocab_size
@@ -107,7 +98,7 @@ def estimate_memory(settings: StepSettings) -> MemoryEstimate:
     table = FLOAT32 * config.vocab_size * config.embedding_size
     moments = {
         "forward pass, logits": sums + activations + 4 * logits + 2 * kernel,
-        "backward pass": gradients + 2 * layer_bytes + 3 * kernel + (activations if settings.remat else 0),
+        "backward pass": gradients + 2 * layer_bytes + 3 * kernel + (activations if compute.remat else 0),
         "optimizer: gradients, clipped ones, new values of two variables": 2 * variables
         + 2 * (1 + SLOTS) * max(table, kernel),
     }
@@ -150,8 +141,8 @@ def smallest_accumulate(settings: StepSettings, memory: float, *, remat: bool) -
     rows = settings.batch_size // settings.devices
     for count in range(1, rows + 1):
         if rows % count == 0:
-            candidate = dataclasses.replace(settings, accumulate=count, remat=remat)
-            if estimate_memory(candidate).peak <= memory:
+            compute = dataclasses.replace(settings.compute, accumulate=count, remat=remat)
+            if estimate_memory(dataclasses.replace(settings, compute=compute)).peak <= memory:
                 return count
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,7 @@ def _plan_network(flags: argparse.Namespace, flag: str) -> Mapping[str, float | 
         seq_length=recipe.examples.seq_length,
         predictions=recipe.examples.predictions,
         devices=flags.devices,
-        **shared.provided_fields(flags, ComputeConfig),
+        compute=ComputeConfig(**shared.provided_fields(flags, ComputeConfig)),
     )
     return estimate_run(
         settings,
@@ -117,7 +118,7 @@ def _measured_rate(settings: StepSettings) -> float:
     """Measures the rate of one device of this machine, in examples/s."""
     with quiet_start():
         from albert_tf.pretraining.budget import measure_examples_per_second
-    compute = ComputeConfig(precision=settings.precision, remat=settings.remat)
+    compute = dataclasses.replace(settings.compute, accumulate=1)
     rows = min(settings.rows, _TIMED_ROWS)
     return measure_examples_per_second(
         settings.config, rows, settings.seq_length, settings.predictions, compute

@@ -39,7 +39,7 @@ from albert_tf.data.prepare_plan import (
     format_counts,
 )
 from albert_tf.errors import InputError
-from albert_tf.io import address_of, check_output_path, lock_folder
+from albert_tf.io import address_of, check_output_path, check_path, lock_folder
 from albert_tf.text.files import Paths, file_identities, input_files
 from albert_tf.text.tokenizer import load_tokenizer_config
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
@@ -141,6 +141,7 @@ def prepare(
       BlockingIOError: another process prepares text in the folder.
       PreparationFailed: a task failed, for example on a damaged file, or the files hold no documents.
     """
+    check_path(output, "output")
     runner, options = runner_and_options(beam_options)
     tokenizer_settings = {name: settings.pop(name) for name in TOKENIZER_DEFAULTS if name in settings}
     files = input_files(inputs)

@@ -31,6 +31,7 @@ from albert_tf.errors import (
     make_list_check,
     make_object_check,
 )
+from albert_tf.filesystem import join, list_entries, read_bytes
 from albert_tf.io import json_text, parse_json
 from albert_tf.recipes import PreparationSettings
 from albert_tf.settings import field_defaults
@@ -42,7 +43,7 @@ from albert_tf.text.tokenizer_config import KIND_DEFAULTS
 @contextmanager
 def atomic_output_file(path: str, temporary_folder: str) -> Iterator[str]:
     """Yields a temporary path to write to. Renames the file to `path` if the block raises no error."""
-    temporary = os.path.join(temporary_folder, f"{uuid.uuid4().hex}.tmp")  # noqa: PTH118
+    temporary = join(temporary_folder, f"{uuid.uuid4().hex}.tmp")
     try:
         yield temporary
         tf.io.gfile.rename(temporary, path, overwrite=True)
@@ -60,8 +61,7 @@ def write_output_json(path: str, values: Mapping[str, Any]) -> None:
 
 def read_output_json(path: str, check: Check) -> Any:
     """Reads a JSON file; InputError if it is damaged or fails the check."""
-    with tf.io.gfile.GFile(path, "rb") as file:
-        content = file.read()
+    content = read_bytes(path)
     try:
         check("content", value := parse_json(content, path))
         return value
@@ -134,11 +134,11 @@ class PreparationPlan(PreparationSettings):
 
     def unfinished_path(self, *names: str) -> str:
         """A path in the folder of unfinished work."""
-        return os.path.join(self.output, _UNFINISHED, *names)  # noqa: PTH118, on any filesystem
+        return join(self.output, _UNFINISHED, *names)
 
     def path(self, name: str) -> str:
         """The path of a finished file: a shard or stats.json."""
-        return os.path.join(self.output, name)  # noqa: PTH118
+        return join(self.output, name)
 
 
 def begin_output(plan: PreparationPlan) -> dict[str, Any] | None:
@@ -152,7 +152,7 @@ def begin_output(plan: PreparationPlan) -> dict[str, Any] | None:
       FileExistsError: the output is a file, or a folder with other files.
     """
     stats_file, settings_file = plan.path(STATS_FILE), plan.unfinished_path(_SETTINGS)
-    existing = tf.io.gfile.listdir(plan.output) if tf.io.gfile.isdir(plan.output) else []
+    existing = list_entries(plan.output)
     if tf.io.gfile.exists(plan.output) and not tf.io.gfile.isdir(plan.output):
         raise FileExistsError(f"{plan.output} is not a folder: name another one")
     if tf.io.gfile.exists(stats_file):
@@ -168,7 +168,7 @@ def begin_output(plan: PreparationPlan) -> dict[str, Any] | None:
     elif tf.io.gfile.exists(settings_file):
         _check_same_settings(plan, read_output_json(settings_file, _check_stored_settings))
         return None
-    elif others := [name for name in existing if name.rstrip("/") != _UNFINISHED]:
+    elif others := [name for name in existing if name != _UNFINISHED]:
         raise FileExistsError(
             f"{plan.output} holds {min(others)}, which is not of a corpus: name a folder of its own"
         )
@@ -211,10 +211,7 @@ def clear_unfinished(plan: PreparationPlan) -> None:
 
 def finished_tasks(plan: PreparationPlan) -> set[str]:
     """The names of the finished tasks: `run-<number>` for a slice, otherwise the name of the shard."""
-    try:
-        names = tf.io.gfile.listdir(plan.unfinished_path())
-    except tf.errors.NotFoundError:
-        return set()
+    names = list_entries(plan.unfinished_path())
     return {name.removesuffix(".json") for name in names if name.endswith(".json") and name != _SETTINGS}
 
 

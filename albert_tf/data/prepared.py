@@ -21,8 +21,7 @@ from albert_tf.errors import (
     make_object_check,
     shorten,
 )
-from albert_tf.filesystem import exists
-from albert_tf.io import json_object
+from albert_tf.filesystem import exists, join, read_json
 from albert_tf.text.tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 
@@ -82,7 +81,7 @@ def documents_with_buckets(records: tf.data.Dataset) -> tf.data.Dataset:
 def prepared_files(folder: str, split: str) -> list[str]:
     """Paths of the shards of a split, TRAIN_SHARDS or EVAL_SHARDS; FileNotFoundError if one is missing."""
     names = [name for name in read_stats(folder)["shards"] if name.split("-")[0] == split]
-    files = [os.path.join(folder, name) for name in names]  # noqa: PTH118, on any filesystem
+    files = [join(folder, name) for name in names]
     for file in files:
         if not exists(file):
             raise FileNotFoundError(
@@ -119,11 +118,10 @@ def read_stats(folder: str) -> dict[str, Any]:
     """Reads the stats.json of a prepared corpus; FileNotFoundError if missing, InputError if damaged."""
     path = os.path.join(folder, STATS_FILE)  # noqa: PTH118
     try:
-        with tf.io.gfile.GFile(path, "rb") as file:
-            stats = json_object(file.read(), path)
+        stats = read_json(path)
         _CHECK_STATS(STATS_FILE, stats)
         return stats
-    except tf.errors.NotFoundError:
+    except FileNotFoundError:
         raise FileNotFoundError(
             f"{folder} has no {STATS_FILE}: it is not a prepared corpus, or `albert-tf prepare` has not "
             "finished: run the same command again"

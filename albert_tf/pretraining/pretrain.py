@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion.init_from import resolve_run
 from albert_tf.data.tfrecords import name_damaged_files
 from albert_tf.errors import InputError, add_place
-from albert_tf.models.loss_sums import LossFn, LossSum
+from albert_tf.models.loss_sums import LossFn
 from albert_tf.models.memory import TRAINING_COPIES, check_memory
 from albert_tf.models.sharing import with_num_layers
 from albert_tf.optimization import recipe_optimizer
@@ -36,7 +36,7 @@ from albert_tf.pretraining.pretraining_settings import (
     text_record,
     trained_positions,
 )
-from albert_tf.recipes import PretrainingRecipe, Stage
+from albert_tf.recipes import PretrainingRecipe
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.run_directory import LOWEST_LOSS, RunContents, RunDirectory
 from albert_tf.runs.warm_start import WarmStart, warm_start_from
@@ -97,7 +97,7 @@ def pretrain(
         positions = positions_before(run, origin)
         corpus = Corpus(settings.train, settings.eval, {"vocabulary": settings.vocabulary, **tokenizer})
         corpus = corpus.with_held_out_split(settings.recipe.examples, text_record(run))
-        make_training = functools.partial(_make_training, settings, corpus, extend, positions)
+        make_training = _TrainingFactory(settings, corpus, extend, positions).make_training
 
         size = sizes[0]
         if settings.budget and not run.has_recipe:
@@ -191,84 +191,88 @@ def check_size(size: ModelSize, compute: ComputeConfig) -> None:
             compute.check_batch_size(stage_recipe.batch_size, replicas)
 
 
-def _make_training(
-    settings: Pretraining,
-    corpus: Corpus,
-    extend: ExtendLosses,
-    trained_positions: int,
-    size: ModelSize,
-    initial_values: InitialValues | None = None,
-) -> Training:
-    """Creates the model of a size, its optimizer and its stages. See `_training_stages`."""
-    compute, recipe = settings.compute, size.recipe
-    keras.utils.set_random_seed(settings.seed)
-    model = build_model(size.config, _task(recipe), read=initial_values, **model_options(compute))
-    optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
-    make_loss_fn = functools.partial(pretraining_loss_fn, recipe.examples.sentence_objective)
-    loss_fn = extend(make_loss_fn(fused=is_fused(compute)))
-    if "mlm" in loss_fn.names and not recipe.examples.masked_lm_prob:
-        raise InputError(
-            "masked_lm_prob=0: no token is masked, there is nothing to learn: set masked_lm_prob"
-        )
-    metrics = functools.partial(pretraining_metrics, loss_weights=loss_fn.loss_weights)
-    return Training(
-        model=model,
-        optimizer=build_optimizer(optimizer, model, compute),
-        loss_fn=loss_fn,
-        stages=_training_stages(
-            settings, model, recipe, corpus, extend(make_loss_fn()), metrics, trained_positions
-        ),
-        metrics=metrics,
-        seed=settings.seed,
-        compute=compute,
-        loop=settings.loop,
-    )
-
-
 def _task(recipe: PretrainingRecipe) -> dict[str, Any]:
     """The entries of task.json."""
     return {"model": "pretrainer", "sentence_objective": recipe.examples.sentence_objective}
 
 
-def _training_stages(
-    settings: Pretraining,
-    model: keras.Model,
-    recipe: PretrainingRecipe,
-    corpus: Corpus,
-    loss_fn: LossFn,
-    metrics: Callable[[Mapping[str, LossSum]], dict[str, float]],
-    trained_positions: int,
-) -> list[TrainingStage]:
-    """Creates the stages of a recipe. Each is evaluated with the depth and the length that it trains.
+@dataclasses.dataclass(frozen=True)
+class _TrainingFactory:
+    """Creates a model with its optimizer and its stages, for any size of a network.
 
-    When a stage first uses longer sequences, its new positions start as copies of the trained positions.
-    There are `trained_positions` at the beginning.
+    Args:
+      settings: settings of the run. The size decides config and recipe.
+      corpus: text to train and to evaluate on.
+      extend: adds losses.
+      trained_positions: number of positions that were trained before the run.
     """
-    compute, stages, trained = settings.compute, list[TrainingStage](), trained_positions
 
-    def training_stage(stage: Stage, end: int) -> TrainingStage:
-        stage_recipe = recipe.for_stage(stage)
-        length = stage_recipe.examples.seq_length
-        depth = stage.num_hidden_layers or model.config.num_hidden_layers
-        shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": stage_recipe.batch_size}
-        evaluate = make_evaluator(functools.partial(model, num_hidden_layers=depth), loss_fn, compute.xla)
-        eval_batch_size = compute.microbatch_rows(stage_recipe.batch_size)
-        eval_batches = corpus.evaluation_batches(stage_recipe.examples, eval_batch_size)
-        repeat_positions = functools.partial(model.encoder.embeddings.repeat_positions, trained, length)
-        return TrainingStage(
-            end=end,
-            batch_size=stage_recipe.batch_size,
-            seq_length=length,
-            batches=functools.partial(
-                corpus.training_batches, stage_recipe, data_service=compute.data_service
-            ),
-            evaluate=lambda: metrics(evaluate(eval_batches)),
-            arguments={"num_hidden_layers": depth},
-            description=shape if recipe.stages else {},
-            on_start=repeat_positions if 0 < trained < length else None,
+    settings: Pretraining
+    corpus: Corpus
+    extend: ExtendLosses
+    trained_positions: int
+
+    def make_training(self, size: ModelSize, initial_values: InitialValues | None = None) -> Training:
+        """Creates the training of a network of a size. Without initial values its weights are random."""
+        settings, compute, recipe = self.settings, self.settings.compute, size.recipe
+        keras.utils.set_random_seed(settings.seed)
+        model = build_model(size.config, _task(recipe), read=initial_values, **model_options(compute))
+        optimizer = recipe_optimizer(recipe.optimizer, recipe, recipe.steps, recipe.warmup_steps)
+        loss_fn = self._loss_fn(recipe, fused=is_fused(compute))
+        if "mlm" in loss_fn.names and not recipe.examples.masked_lm_prob:
+            raise InputError(
+                "masked_lm_prob=0: no token is masked, there is nothing to learn: set masked_lm_prob"
+            )
+        return Training(
+            model=model,
+            optimizer=build_optimizer(optimizer, model, compute),
+            loss_fn=loss_fn,
+            stages=self._make_stages(model, recipe),
+            metrics=functools.partial(pretraining_metrics, loss_weights=loss_fn.loss_weights),
+            seed=settings.seed,
+            compute=compute,
+            loop=settings.loop,
         )
 
-    for stage, end in zip(recipe.all_stages, recipe.stage_ends, strict=True):
-        stages.append(training_stage(stage, end))
-        trained = max(trained, recipe.for_stage(stage).examples.seq_length)
-    return stages
+    def _loss_fn(self, recipe: PretrainingRecipe, *, fused: bool = False) -> LossFn:
+        return self.extend(pretraining_loss_fn(recipe.examples.sentence_objective, fused=fused))
+
+    def _make_stages(self, model: keras.Model, recipe: PretrainingRecipe) -> list[TrainingStage]:
+        """Creates the stages of a recipe. Each is evaluated with the depth and the length that it trains.
+
+        When a stage first uses longer sequences, its new positions start as copies of the trained positions.
+        """
+        loss_fn, stages, trained = self._loss_fn(recipe), list[TrainingStage](), self.trained_positions
+        for stage, end in zip(recipe.all_stages, recipe.stage_ends, strict=True):
+            stage_recipe = recipe.for_stage(stage)
+            length, batch_size = stage_recipe.examples.seq_length, stage_recipe.batch_size
+            depth = stage.num_hidden_layers or model.config.num_hidden_layers
+            shape = {"num_hidden_layers": depth, "seq_length": length, "batch_size": batch_size}
+            repeat_positions = functools.partial(model.encoder.embeddings.repeat_positions, trained, length)
+            made = TrainingStage(
+                end=end,
+                batch_size=batch_size,
+                seq_length=length,
+                batches=functools.partial(
+                    self.corpus.training_batches,
+                    stage_recipe,
+                    data_service=self.settings.compute.data_service,
+                ),
+                evaluate=self._make_evaluate(model, depth, loss_fn, stage_recipe),
+                arguments={"num_hidden_layers": depth},
+                description=shape if recipe.stages else {},
+                on_start=repeat_positions if 0 < trained < length else None,
+            )
+            stages.append(made)
+            trained = max(trained, length)
+        return stages
+
+    def _make_evaluate(
+        self, model: keras.Model, depth: int, loss_fn: LossFn, recipe: PretrainingRecipe
+    ) -> Callable[[], dict[str, float]]:
+        """Creates the function that computes the metrics of held-out text, for the recipe of a stage."""
+        compute = self.settings.compute
+        evaluate = make_evaluator(functools.partial(model, num_hidden_layers=depth), loss_fn, compute.xla)
+        rows = compute.microbatch_rows(recipe.batch_size)
+        batches = self.corpus.evaluation_batches(recipe.examples, rows)
+        return lambda: pretraining_metrics(evaluate(batches), loss_fn.loss_weights)

@@ -87,7 +87,7 @@ def finetune(
             compute=compute,
             loop=settings.loop_settings(prepared.batches_per_epoch),
             best=step_order(contents.task[BEST_KEY]),
-            length_flag=settings.run_length(recipe.steps),
+            epochs=settings.epochs,
         )
         before = run.recipe.get("steps", recipe.steps)
         extended = f"; extended from {before}" if recipe.steps > before else ""

@@ -37,7 +37,7 @@ from albert_tf.text.files import Paths, path_list
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.text.tokenizer_config import resolve_settings
 from albert_tf.training.compute_settings import LoopSettings
-from albert_tf.training.run_settings import RunSettings
+from albert_tf.training.run_settings import RunSettings, format_run_length
 
 FROZEN_ENCODER = "encoder"  # a value of `freeze`
 AUTO_THRESHOLD = "auto"  # a value of `threshold`: the best one on the evaluation data
@@ -324,14 +324,15 @@ class Finetuning(RunSettings):
             return recipe
         assert recipe.steps is not None
         if recipe.steps < warmup_steps:
-            problem = f"{run} has warmup_steps={warmup_steps}, more than {self.run_length(recipe.steps)}"
+            length = format_run_length(recipe.steps, self.epochs)
+            problem = f"{run} has warmup_steps={warmup_steps}, more than {length}"
             raise InputError(f"{problem}: give more, or another `output`")
         return recipe.replace(warmup_steps=warmup_steps)
 
-    def run_length(self, steps: int | None) -> str:
-        """The argument that sets the length of the run and its value, for messages."""
-        epochs = self.hyper_parameters(self.config).epochs
-        return f"`steps` {steps}" if epochs is None else f"`epochs` {epochs:g} ({steps} steps)"
+    @property
+    def epochs(self) -> float | None:
+        """The number of epochs. None: the recipe has a number of steps instead."""
+        return self.hyper_parameters(self.config).epochs
 
     def check_resumable(self, run: RunDirectory, entries: Mapping[str, Any]) -> None:
         """Raises InputError, with the differences, unless the run has these entries in its JSON files."""

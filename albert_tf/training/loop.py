@@ -18,8 +18,9 @@ from albert_tf.runs.checkpoints import delete_checkpoint, write_checkpoint
 from albert_tf.runs.run_directory import RunDirectory, evaluated_steps
 from albert_tf.signals import PreemptionNotice
 from albert_tf.training.distribution import get_hosts, make_all_gather
-from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
+from albert_tf.training.metrics_logger import MetricsLogger, interval_metrics
 from albert_tf.training.stages import Training, TrainingStage, TrainingState
+from albert_tf.training.train_step import Totals
 
 # Most steps in a row whose float16 gradients may be non-finite. Each halves the loss scale, which starts at
 # 2^15. If this many do not help, more will not.
@@ -85,7 +86,7 @@ class _Loop:
         self.train_step = training.make_train_step(stage, state.batches, state.step)
         self.step = self.previous_step = state.steps_done  # now, and before the last call of train
         self.failed = 0  # number of failed steps in a row at the end
-        self.metrics = MetricAccumulator(training.metrics)
+        self.updates: list[tuple[Totals, int, float]] = []  # since the last log line, for interval_metrics
         # Only evaluations in the last stage compare: earlier stages evaluated other networks or lengths.
         last_begins = max((x.end for x in training.stages[:-1]), default=-1)
         self.best = training.best._replace(after=max(training.best.after, last_begins))
@@ -134,7 +135,7 @@ class _Loop:
                     f"the input failed after step {self.state.steps_done}, which is saved in {self.run}"
                 )
             raise
-        self.metrics.add(totals, count * self.stage.batch_size, time.monotonic() - started)
+        self.updates.append((totals, count * self.stage.batch_size, time.monotonic() - started))
         self.failed = self.failed + count if totals.failed == count else int(totals.failed)
         self.step += count
         if self.failed > (MAX_FAILED_FLOAT16 if self.training.compute.precision == "float16" else 0):
@@ -144,8 +145,9 @@ class _Loop:
 
     def log(self) -> None:
         rate = {"learning_rate": float(tf.convert_to_tensor(self.state.optimizer.learning_rate))}
-        self._record({**self.metrics.result(self.stage.seq_length), **rate})
-        self.metrics = MetricAccumulator(self.training.metrics)
+        metrics = interval_metrics(self.updates, self.training.metrics, self.stage.seq_length)
+        self._record({**metrics, **rate})
+        self.updates.clear()
 
     def save(self, *, is_evaluated: bool) -> None:
         # No loss has been computed with these weights yet.

@@ -27,6 +27,9 @@ from albert_tf.runs.run_directory import METRICS_FILE, Line, read_metrics
 from albert_tf.training.distribution import run_on_replicas, uses_xla
 from albert_tf.training.train_step import Batch, Totals, compilation_log, replica_rows
 
+# Computes metrics from summed losses by name.
+MetricsFunction = Callable[[Mapping[str, LossSum]], dict[str, float]]
+
 
 def make_evaluator(
     model: keras.Model, loss_fn: LossFn, xla: bool | None = None
@@ -118,31 +121,25 @@ _FORMATS = {
 LOGGED_METRICS = {name: form for form, names in _FORMATS.items() for name in names.split()}
 
 
-class MetricAccumulator:
-    """Accumulates the steps between two log lines. `metrics` computes metrics from their summed terms."""
+def interval_metrics(
+    updates: Iterable[tuple[Totals, int, float]], metrics: MetricsFunction, seq_length: int | None
+) -> dict[str, float]:
+    """Mean losses and accuracies of the steps between two log lines, the last gradient norm, and the speed.
 
-    def __init__(self, metrics: Callable[[Mapping[str, LossSum]], dict[str, float]] = loss_metrics) -> None:
-        self._metrics = metrics
-        self._updates: list[tuple[Totals, int, float]] = []
-
-    def add(self, totals: Totals, examples: int, seconds: float) -> None:
-        """Adds the totals of some steps, as floats."""
-        self._updates.append((totals, examples, seconds))
-
-    def result(self, seq_length: int | None) -> dict[str, float]:
-        """Mean losses and accuracies, the gradient norm of the last step, and the speed.
-
-        `tokens_per_second` includes padding. It is left out if lengths vary (`seq_length` None).
-        """
-        totals, examples, seconds = zip(*self._updates, strict=True)
-        rate = sum(examples) / sum(seconds)
-        return {
-            **self._metrics(add_up(part.terms for part in totals)),
-            "gradient_norm": totals[-1].gradient_norm,
-            "examples_per_second": rate,
-            **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
-            "input_wait": min(1.0, sum(part.input_wait for part in totals) / sum(seconds)),
-        }
+    Args:
+      updates: for each call of the training step its totals as floats, its number of examples, and seconds.
+      metrics: computes metrics from the summed terms.
+      seq_length: for `tokens_per_second`, which includes padding. None: lengths vary, and it is left out.
+    """
+    totals, examples, seconds = zip(*updates, strict=True)
+    rate = sum(examples) / sum(seconds)
+    return {
+        **metrics(add_up(part.terms for part in totals)),
+        "gradient_norm": totals[-1].gradient_norm,
+        "examples_per_second": rate,
+        **({} if seq_length is None else {"tokens_per_second": rate * seq_length}),
+        "input_wait": min(1.0, sum(part.input_wait for part in totals) / sum(seconds)),
+    }
 
 
 class TensorBoardWriter:

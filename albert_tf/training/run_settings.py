@@ -79,6 +79,11 @@ class RunSettings:
             raise InputError(f"{run} has no vocabulary: copy it there")
 
 
+def format_run_length(steps: int | None, epochs: float | None) -> str:
+    """The argument that sets the length of a run and its value, for messages. `epochs` None: `steps` does."""
+    return f"`steps` {steps}" if epochs is None else f"`epochs` {epochs:g} ({steps} steps)"
+
+
 def _format_path(name: str, values: Mapping[str, Any]) -> str:
     """The path of the file with a SHA-256, in brackets; empty if the entries have none. For an error."""
     path = values.get(name.removesuffix("_sha256"))

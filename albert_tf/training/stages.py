@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.models.loss_sums import LossFn, LossSum
+from albert_tf.models.loss_sums import LossFn
 from albert_tf.runs.run_directory import LOWEST_LOSS, StepOrder
 from albert_tf.training.compute_settings import ComputeConfig, LoopSettings
 from albert_tf.training.distribution import DistributedBatches, can_save_iterator, device_kind, uses_xla
-from albert_tf.training.metrics_logger import loss_metrics
+from albert_tf.training.metrics_logger import MetricsFunction, loss_metrics
 from albert_tf.training.train_step import Batch, TrainStep, compilation_log
 
 
@@ -57,7 +57,7 @@ class Training:
       loop: when to log, evaluate and save.
       metrics: computes metrics from the summed terms of `loss_fn`.
       best: metric that decides which step of the last stage is the best.
-      length_flag: argument that sets the length of the run, with its value, for errors. Empty: `steps`.
+      epochs: number of epochs, for messages, if that sets the length of the run. None: `steps` does.
     """
 
     model: keras.Model
@@ -67,9 +67,9 @@ class Training:
     seed: int
     compute: ComputeConfig
     loop: LoopSettings
-    metrics: Callable[[Mapping[str, LossSum]], dict[str, float]] = loss_metrics
+    metrics: MetricsFunction = loss_metrics
     best: StepOrder = LOWEST_LOSS
-    length_flag: str = ""
+    epochs: float | None = None
 
     @property
     def steps(self) -> int:

@@ -131,14 +131,16 @@ class TrainStep:
         started = time.perf_counter()
         batch = self._next_batch(iterator)
         waited = time.perf_counter() - started  # the device has finished all earlier steps
-        # Concrete: TensorFlow counts traces by source, and would warn of retracing after several runs.
+        # Concrete functions: TensorFlow counts traces by source, and would warn of retracing after several
+        # runs in one process.
         one_step, remaining = self._one_step.get_concrete_function(), int(count) - 1
         totals = one_step(batch, self._no_steps)
         if self.on_batch is not None and not self._has_static_shapes:
             for _ in range(remaining):  # any of them may have a new shape
                 totals = one_step(self._next_batch(iterator), totals)
         elif remaining:
-            totals = call_traced(self._many_steps, iterator, tf.constant(remaining), totals)
+            arguments = iterator, tf.constant(remaining), totals
+            totals = self._many_steps.get_concrete_function(*arguments)(*arguments)
         # An estimate: each batch takes as long as the first one of the call. Only the very first batch of all
         # also waits for the pipeline to start.
         wait = waited * int(count) if self._has_started else waited
@@ -240,14 +242,6 @@ class TrainStep:
             for index, (gradient, variable) in enumerate(zip(gradients, variables, strict=True))
             if gradient is not None
         }
-
-
-def call_traced(function: Any, *arguments: Any) -> Any:
-    """Calls a tf.function through its concrete function.
-
-    TensorFlow counts traces by source, and would warn of retracing after several runs in one process.
-    """
-    return function.get_concrete_function(*arguments)(*arguments)
 
 
 def replica_rows(

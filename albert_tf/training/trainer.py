@@ -36,6 +36,7 @@ from albert_tf.training.distribution import (
     make_strategy,
 )
 from albert_tf.training.loop import train_stage
+from albert_tf.training.run_settings import format_run_length
 from albert_tf.training.stages import Training, TrainingState
 
 LogFunction = Callable[[str], None]
@@ -143,7 +144,7 @@ def _restore_newest(run: RunDirectory, state: TrainingState, training: Training)
     """
     steps, damaged = run.steps(), list[int]()
     if steps[-1] > training.steps:
-        length = training.length_flag or f"`steps` {training.steps}"
+        length = format_run_length(training.steps, training.epochs)
         raise InputError(f"{run} is at step {steps[-1]} already: {length} is less than that")
     for step in reversed(steps):
         try:
@@ -183,7 +184,7 @@ def _restore_step(run: RunDirectory, step: int, state: TrainingState, training: 
 def _start_line(run: RunDirectory, training: Training, step: int, note: str) -> str:
     """The log line that a run starts with."""
     if step == training.steps:
-        name = training.length_flag.partition(" ")[0].strip("`") or "steps"
+        name = "steps" if training.epochs is None else "epochs"
         remedy = f"give a larger `{name}` to go on"
         if run.recipe.get("budget"):  # which has fixed the number of steps
             remedy = f"begin another run with `init_from` {run} to train longer"

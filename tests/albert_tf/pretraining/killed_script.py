@@ -13,7 +13,8 @@ from pathlib import Path
 import tensorflow as tf
 
 from albert_tf import cli
-from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
+from albert_tf.training import loop
+from albert_tf.training.metrics_logger import MetricsLogger
 
 
 def die() -> None:
@@ -35,7 +36,7 @@ def half_a_line(logbook: MetricsLogger, step: int, figures: dict) -> None:
 
 # What is interrupted: a method, which of its calls count, and what is left behind them.
 MOMENTS = {
-    "updating": (MetricAccumulator, "add", lambda *_: True, None),
+    "updating": (loop._Loop, "train", lambda *_: True, None),
     "writing the data": (tf.train.Checkpoint, "write", lambda *_: True, lambda _, prefix: cut_off(prefix)),
     "before the first file is renamed": (tf.train.Checkpoint, "write", lambda *_: True, None),
     "before the index is renamed": (tf.io.gfile, "rename", lambda path, *_, **__: ".data-" in path, None),

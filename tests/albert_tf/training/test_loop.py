@@ -271,7 +271,7 @@ def test_steps(whole, tmp_path):
 def test_the_remedy_of_a_run_that_is_done_is_one_that_works(recipe, remedy, tmp_path):
     """A budget has fixed the number of steps."""
     (tmp_path / "recipe.json").write_text(json.dumps(recipe))
-    training = SimpleNamespace(length_flag="", steps=6)
+    training = SimpleNamespace(epochs=None, steps=6)
     assert remedy in trainer._start_line(RunDirectory(tmp_path), training, 6, "")
 
 

@@ -15,7 +15,7 @@ from albert_tf import filesystem
 from albert_tf.errors import InputError
 from albert_tf.models.loss_sums import LossSum
 from albert_tf.training import metrics_logger
-from albert_tf.training.metrics_logger import MetricAccumulator, MetricsLogger
+from albert_tf.training.metrics_logger import MetricsLogger, interval_metrics, loss_metrics
 from albert_tf.training.train_step import Totals
 
 
@@ -80,11 +80,9 @@ def test_what_a_dead_process_wrote_after_its_checkpoint_is_written_again(tmp_pat
 
 
 def test_interval_is_the_mean_of_its_updates():
-    interval = MetricAccumulator()
     totals = Totals({"mlm": LossSum(6.0, 1.0, 4.0)}, gradient_norm=2.0, failed=0, input_wait=0.5)
-    interval.add(totals, examples=10, seconds=1.0)
-    interval.add(totals._replace(gradient_norm=3.0), examples=10, seconds=3.0)
-    assert interval.result(seq_length=8) == {
+    updates = [(totals, 10, 1.0), (totals._replace(gradient_norm=3.0), 10, 3.0)]
+    assert interval_metrics(updates, loss_metrics, seq_length=8) == {
         "loss": 1.5,
         "mlm_loss": 1.5,
         "mlm_accuracy": 0.25,

@@ -14,7 +14,7 @@ from albert_tf.models.loss_sums import Loss, LossFn, LossSum
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.training.distribution import DistributedBatches, distribute_from_function
-from albert_tf.training.train_step import TrainStep, call_traced, compilation_log, sum_over
+from albert_tf.training.train_step import TrainStep, compilation_log, sum_over
 from tests.albert_tf.optimization.test_optimizers import STEPS, Recording
 from tests.albert_tf.training.steps import BATCH, SMALL, assert_close, batches, initial, trained
 
@@ -191,16 +191,6 @@ def test_sum_over_holds_one_at_a_time():
     assert events == [(what, index) for index in range(1, 5) for what in ("begins", "ends")]
 
 
-def test_several_runs_of_a_process_are_not_reported_as_retracing(caplog):
-    traced = []
-    for run in range(8):
-        function = tf.function(lambda x, run=run: (traced.append(run), x)[1])
-        for _ in range(2):
-            assert call_traced(function, tf.constant(run)) == run
-    assert traced == list(range(8))
-    assert "retracing" not in caplog.text
-
-
 # What XLA compiles is announced, a line a shape.
 
 LENGTHS = (4, 4, 8, 4, 8, 2)
@@ -222,15 +212,33 @@ def test_a_line_for_each_shape(caplog):
     assert "evaluation" in caplog.messages[-1]
 
 
+class SizeStep(TrainStep):
+    """A step that sums up the sizes of batches."""
+
+    def replica_step(self, batch, seed):
+        size = tf.cast(tf.size(batch["input_mask"]), tf.float32)
+        return {"size": LossSum(size, size, size)}, size
+
+
+SIZE_LOSS = LossFn({"size": None})
+
+
+def test_several_runs_of_a_process_are_not_reported_as_retracing(caplog):
+    data = tf.data.Dataset.from_tensors(batch(4)).repeat()
+    for _ in range(8):
+        step = tf.Variable(0, dtype=tf.int64)
+        train_step = SizeStep(None, None, SIZE_LOSS, data.element_spec, step=step, seed=0)
+        for iterator in (iter(data), iter(data)):
+            train_step(iterator, 3)
+        assert int(step) == 6
+        assert train_step._many_steps.experimental_get_tracing_count() == 1
+    assert "retracing" not in caplog.text
+
+
 @pytest.mark.parametrize("length", [None, 4])
 def test_batches_are_announced_before_their_updates(length):
     """Each of unknown length, and of known length the first of a call, which has the shape of all."""
     step, seen = tf.Variable(0, dtype=tf.int64), []
-
-    class SizeStep(TrainStep):
-        def replica_step(self, batch, seed):
-            size = tf.cast(tf.size(batch["input_mask"]), tf.float32)
-            return {"size": LossSum(size, size, size)}, size
 
     def on_batch(batch):
         seen.append((int(step), batch["input_mask"].shape[1]))
@@ -238,8 +246,7 @@ def test_batches_are_announced_before_their_updates(length):
     spec = {"input_mask": tf.TensorSpec([3, length], tf.int32)}
     lengths = LENGTHS if length is None else (length,) * 6
     data = tf.data.Dataset.from_generator(lambda: map(batch, lengths), output_signature=spec)
-    loss_fn = LossFn({"size": None})
-    train_step = SizeStep(None, None, loss_fn, spec, step=step, seed=0, on_batch=on_batch)
+    train_step = SizeStep(None, None, SIZE_LOSS, spec, step=step, seed=0, on_batch=on_batch)
     iterator = iter(data)
     found = [train_step(iterator, tf.constant(count)) for count in (4, 2)]
     assert seen == (list(enumerate(LENGTHS)) if length is None else [(0, 4), (4, 4)])

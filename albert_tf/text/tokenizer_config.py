@@ -189,7 +189,7 @@ def _has_capitals(vocabulary: PathLike) -> bool:
         return False
     pieces = read_local_bytes(file).decode("utf-8", "replace").splitlines()
     pieces = [piece for piece in pieces if not piece.startswith("[")]
-    return 20 * sum(piece != piece.lower() for piece in pieces) > len(pieces)
+    return 0 < len(pieces) <= 20 * sum(piece != piece.lower() for piece in pieces)
 
 
 def _main_file(vocabulary: PathLike) -> Path:

@@ -83,6 +83,16 @@ def test_a_recipe_of_another_family_is_said(tiny_corpus, tiny_vocabulary, tmp_pa
     assert "--recipe albert_base_v1" in line and "bert_base_uncased" in line and "roberta" not in line
 
 
+def test_text_is_read_as_for_the_origin(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
+    asked, origin = [], tmp_path / "origin"
+    monkeypatch.setattr("albert_tf.pretraining.pretrain.pretrain", asked.append)
+    cased = {"lowercase": False, "strip_accents": False}
+    albert_tf.save(albert_tf.AlbertEncoder(TINY), origin, tiny_vocabulary, tokenizer=cased)
+    words = pretraining(tiny_corpus, tiny_vocabulary, tmp_path / "run", init_from=origin)
+    assert cli.run(words) == cli.run([*words, "--nolowercase"]) == 0
+    assert [(x.lowercase, x.strip_accents) for x in asked] == [(False, False)] * 2
+
+
 def test_convert_says_what_it_did_not_read(golden, tmp_path, capsys):
     source = golden / "tf1" / "groups"
     output = tmp_path / "run"

@@ -4,10 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
+from albert_tf import signals
 from albert_tf.signals import signal_handlers
 
 
@@ -108,3 +110,25 @@ def test_a_program_s_own_handler_comes_back():
         assert met == ["first", "its own"]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_second_ctrl_c_ends_a_wait_for_input(monkeypatch, caplog):
+    """The first one is heeded after the step, and says so."""
+    ended, over = [], threading.Event()
+
+    def end(status, line):
+        ended.append(status)
+        over.set()
+
+    monkeypatch.setattr(signals, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(signals, "exit_now", end)
+    with signals.PreemptionNotice(lambda: True, lambda: True) as notice:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert not over.wait(0.5)
+        assert notice.received == signal.SIGINT
+        (line,) = caplog.messages
+        assert "Ctrl-C" in line
+        os.kill(os.getpid(), signal.SIGINT)
+        assert over.wait(5)
+    assert set(ended) == {130}
+    assert caplog.messages == [line]

@@ -42,3 +42,19 @@ def test_damaged_files_are_named(content, named, tmp_path):
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"m\.tokenizer\.json.*{named}"):
         resolve_settings(tmp_path / "m.model")
+
+
+@pytest.mark.parametrize(
+    ("capitals", "others", "keeps"), [(1, 29, False), (1, 20, False), (1, 19, True), (3, 0, True)]
+)
+def test_a_wordpiece_vocabulary_with_capitals_keeps_the_case_of_texts(capitals, others, keeps, tmp_path):
+    """A twentieth of its pieces, and [CLS] is none of them; a word or two are in lowercase ones, too."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
+    pieces = [*special, *(f"{x}é" for x in "ABC"[:capitals]), *(f"##{n}" for n in range(others))]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    found = resolve_settings(tmp_path / "vocab.txt")
+    assert (found["lowercase"], found["strip_accents"]) == (not keeps, not keeps)
+    found = resolve_settings(tmp_path / "vocab.txt", {"lowercase": True})
+    assert (found["lowercase"], found["strip_accents"]) == (True, True)
+    (tmp_path / "tokenizer.json").write_text('{"kind": "wordpiece"}')
+    assert resolve_settings(tmp_path / "vocab.txt")["lowercase"]

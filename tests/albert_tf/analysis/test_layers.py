@@ -101,6 +101,19 @@ def test_the_files(runs, capsys):
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_byte_order_mark_is_not_text(byte_pairs, tmp_path):
+    """A tokenizer of bytes would see it."""
+    albert_tf.save(albert_tf.AlbertEncoder(TINY.replace(vocab_size=300)), tmp_path / "run", byte_pairs)
+    found = []
+    for name, mark in (("plain", ""), ("marked", "\ufeff")):
+        (tmp_path / "text.txt").write_text(f"{mark}The hive\n", encoding="utf-8")
+        output = tmp_path / name
+        words = ["--run", tmp_path / "run", "--input", tmp_path / "text.txt", "--output", output]
+        assert cli.run(["analyse", "attention", *map(str, words)]) == 0
+        found.append((output / "attention.csv").read_text())
+    assert found[0] == found[1]
+
+
 def test_mistakes_are_one_line(runs, capsys):
     (runs / "empty.txt").write_text("\n\n")
     cases = {

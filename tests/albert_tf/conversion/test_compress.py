@@ -158,3 +158,13 @@ def test_the_command_tells_what_it_cost(bert, tmp_path, capsys):
     recipe = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert recipe["command"].startswith("albert-tf compress --run")
     assert "exists already" in mistake(capsys, *words)
+
+
+def test_a_run_on_another_filesystem(bert, tmp_path):
+    for place in (tmp_path / "run", "ram://compressed/run"):
+        compress(bert, place, embedding_size=16)
+    local, other = (open_run(run).variables() for run in (tmp_path / "run", "ram://compressed/run"))
+    name = "embeddings/word_embeddings"
+    np.testing.assert_array_equal(other(name), local(name))
+    with pytest.raises(FileExistsError, match="ram://compressed/run"):
+        compress(bert, "ram://compressed/run", embedding_size=16)

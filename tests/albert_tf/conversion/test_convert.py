@@ -178,6 +178,34 @@ def test_networks_that_others_do_not_have(tmp_path, target, config, named):
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
+@pytest.mark.parametrize("target", ["google", "huggingface"])
+def test_a_table_of_embeddings_may_be_padded(target, tiny_vocabulary, tmp_path):
+    """To a multiple of 128 at most."""
+    for more in (127, 128):
+        model = albert_tf.AlbertEncoder(TINY.replace(vocab_size=TINY.vocab_size + more))
+        albert_tf.save(model, tmp_path / f"{more}", tiny_vocabulary)
+    convert("run", target, tmp_path / "127", tmp_path / "there")
+    convert(target, "run", tmp_path / "there", tmp_path / "back")
+    np.testing.assert_equal(weights(tmp_path / "back"), weights(tmp_path / "127"))
+    assert RunDirectory(tmp_path / "back").vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
+    with pytest.raises(InputError, match="vocab_size=328"):
+        convert("run", target, tmp_path / "128", tmp_path / "no")
+
+
+@pytest.mark.parametrize("source", ["google", "huggingface", "hub"])
+def test_an_address_is_no_place_of_a_checkpoint(source, tmp_path):
+    with pytest.raises(InputError, match="gs://bucket/albert"):
+        convert(source, "run", "gs://bucket/albert", tmp_path / "run")
+
+
+def test_a_run_on_another_filesystem(golden, tmp_path):
+    for place in (str(tmp_path / "run"), "ram://converted/run"):
+        convert("google", "run", golden / "tf1" / "shared", place)
+    np.testing.assert_equal(weights("ram://converted/run"), weights(tmp_path / "run"))
+    with pytest.raises(FileExistsError, match="ram://converted/run"):
+        convert("google", "run", golden / "tf1" / "shared", "ram://converted/run")
+
+
 def test_weights_that_are_not_finite_are_named_and_go_nowhere(run, tmp_path):
     model = albert_tf.load(run)
     for variable, value in ((model.variables[0], np.nan), (model.variables[-1], -np.inf)):

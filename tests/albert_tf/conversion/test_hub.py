@@ -93,7 +93,7 @@ def test_tf1_module(golden, tmp_path):
 
 
 def test_a_published_encoder_of_bert(tmp_path):
-    """By the names of TensorFlow Model Garden, as bert_en_uncased_L-12_H-768_A-12 has them."""
+    """By the names of TensorFlow Model Garden, as bert_en_uncased_L-12_H-768_A-12 has them, and its head."""
     config = TINY.replace(sharing="none", embedding_size=TINY.hidden_size)
     encoder = albert_tf.AlbertEncoder(config)
     heads = [config.num_attention_heads, config.hidden_size // config.num_attention_heads]
@@ -110,7 +110,9 @@ def test_a_published_encoder_of_bert(tmp_path):
         "ffn_1/intermediate/dense": "intermediate",
         "LayerNorm_1": "output_layer_norm",
     }
+    head = ["cls/predictions/output_bias", "cls/predictions/transform/dense/kernel"]
     variables = [tf.Variable(False, name="Variable")]  # do_lower_case
+    variables += [tf.Variable([1.0], name=name) for name in head]
     for variable in encoder.variables:
         name, value = variable.name.removesuffix(":0"), variable.numpy()
         scope, inner, part = name.rpartition("/inner_group_0/")
@@ -126,10 +128,21 @@ def test_a_published_encoder_of_bert(tmp_path):
     (folder / "saved_model.pb").write_bytes(b"")
     tf.train.Checkpoint(variables=variables).write(str(folder / "variables" / "variables"))
     (tmp_path / "config.json").write_text(config.to_json_string())
-    convert("hub", "run", folder, tmp_path / "run", config=tmp_path / "config.json")
+    done = convert("hub", "run", folder, tmp_path / "run", config=tmp_path / "config.json")
+    assert sorted(done.unused) == head
     np.testing.assert_equal(weights(tmp_path / "run"), {v.name: v.numpy() for v in encoder.variables})
     tokenizer = RunDirectory(tmp_path / "run").tokenizer
     assert (tokenizer["lowercase"], tokenizer["strip_accents"]) == (False, False)
     (tmp_path / "config.json").write_text(TINY.to_json_string())
     with pytest.raises(ValueError, match="sharing='none'"):
         convert("hub", "run", folder, tmp_path / "other", config=tmp_path / "config.json")
+
+
+@pytest.mark.parametrize("letter", ["W", "w"])
+def test_a_wordpiece_vocabulary_decides_about_the_case_of_texts(module, tmp_path, letter):
+    """Where the module does not."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{letter}{n}" for n in range(29995))]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    convert("hub", "run", module, tmp_path / "run", vocabulary=tmp_path / "vocab.txt")
+    tokenizer = RunDirectory(tmp_path / "run").tokenizer
+    assert tokenizer["lowercase"] == tokenizer["strip_accents"] == (letter == "w")

@@ -107,7 +107,7 @@ def test_converted_once(server, golden, shared, tmp_path, monkeypatch, point_to,
     for path in ("/albert_models/albert_base_v2.tar.gz", "/albert/3?tf-hub-format=compressed"):
         server.answers[path] = Answer(packed(folder))
     run = Path(resolve_run(name))
-    assert run.is_relative_to(tmp_path / "cache" / "runs" / source)
+    assert run.is_relative_to(tmp_path / "cache") and run.parts[-3] == source
     convert(source, "run", folder, tmp_path / "converted")
     np.testing.assert_equal(weights(run), weights(tmp_path / "converted"))
     commit = COMMIT if source == "huggingface" else None
@@ -119,6 +119,31 @@ def test_converted_once(server, golden, shared, tmp_path, monkeypatch, point_to,
     point_to(nobody())
     monkeypatch.setattr("albert_tf.conversion.convert.convert", None)
     assert resolve_run(name).path == str(run)
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_a_vocabulary_replaces_a_tokenizer_that_cannot_be_converted(
+    run, server, tiny_vocabulary, tmp_path, is_published
+):
+    origin = tmp_path / "theirs"
+    convert("run", "huggingface", run, origin)
+    change_json(origin / "tokenizer_config.json", tokenizer_class="BertJapaneseTokenizer")
+    if is_published:
+        put_repository(server, "tiny/albert", origin)
+        origin = "tiny/albert"
+    with pytest.raises(InputError, match="BertJapaneseTokenizer"), open_init_from(origin):
+        pass
+    with open_init_from(origin, tiny_vocabulary) as start:
+        assert start.vocabulary.read_bytes() == tiny_vocabulary.read_bytes()
+        np.testing.assert_equal(weights(start.run), weights(run))
+
+
+def test_a_run_that_an_earlier_version_converted_is_made_anew(server, golden, tmp_path):
+    put_repository(server, "tiny/albert", golden / "hf" / "pretraining")
+    earlier = tmp_path / "cache/runs/huggingface/tiny%2Falbert" / COMMIT
+    earlier.mkdir(parents=True)
+    assert albert_tf.load(resolve_run("tiny/albert").path)
+    assert not list(earlier.iterdir())
 
 
 def test_nothing_is_left_of_what_cannot_be_converted(server, hf_folder, tmp_path):

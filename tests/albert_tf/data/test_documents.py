@@ -2,6 +2,7 @@ import collections
 import gzip
 import io
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -364,7 +365,9 @@ def test_the_end_of_a_document_that_is_alone(shares, tmp_path):
     assert shares(tmp_path / "empty.txt")[0] == []
 
 
-def test_prepared_documents_by_their_stored_hash(shares, tmp_path):
+def test_prepared_documents_by_their_stored_hash(shares, tiny_tokenizer, tmp_path):
+    stats = {"shards": {}, "settings": {}, "vocabulary": tiny_tokenizer.vocabulary.fingerprint}
+    (tmp_path / "stats.json").write_text(json.dumps({**stats, **tiny_tokenizer.settings}))
     with tf.io.TFRecordWriter(str(tmp_path / "documents.tfrecord")) as file:
         for number in range(50):
             file.write(encode_document([5, 6, 7], [3], 1000 - number))

@@ -9,8 +9,10 @@ from albert_tf.data.tfrecords import encode_examples
 from albert_tf.errors import InputError
 from albert_tf.text.sentencepiece import SentencePieceVocabulary
 from albert_tf.text.vocabulary_training import train_vocabulary
+from tests.albert_tf.commands import mistake, pretraining
 
 SIZE = {"batch_size": 8, "seq_length": 48}
+ALONE = {"sentence_objective": "none"}
 NAMES = {
     **dict.fromkeys(("input_ids", "input_mask", "segment_ids", "token_boundary"), 48),
     **dict.fromkeys(("masked_lm_positions", "masked_lm_ids", "masked_lm_weights"), 8),
@@ -92,7 +94,27 @@ def test_what_does_not_fit(stored, tiny_corpus, tiny_vocabulary, tmp_path):
         (tmp_path / "damaged.tfrecord", tiny_vocabulary, {}, r"damaged\.tfrecord is damaged or cut off"),
         (tmp_path / "other.tfrecord", tiny_vocabulary, {}, r"other\.tfrecord: its records have no input_ids"),
         (tmp_path / "empty.tfrecord", tiny_vocabulary, {}, r"empty\.tfrecord: .*'seq_length': 0, .*: 48"),
+        (stored, tiny_vocabulary, {"masked_lm_prob": 0.0}, r"examples\.tf_record .*masked_lm_prob=0\.0"),
+        (
+            stored,
+            tiny_vocabulary,
+            {"input_format": "doc_sentences", **ALONE},
+            r"examples.* input_format=doc_sentences",
+        ),
         ([tiny_corpus, stored], tiny_vocabulary, {}, r"corpus\.txt holds text and .*\.tf_record holds"),
     ):
         with pytest.raises(InputError, match=message):
             read(inputs, vocabulary, **options)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["--masked_lm_prob", "0.2"], ["--max_ngram", "1"], ["--short_seq_prob", "0"]),
+        *(["--input_format", "sentence_pair"], ["--whole_word"]),
+    ],
+)
+def test_settings_of_examples_that_are_finished_are_refused(words, stored, tiny_vocabulary, tmp_path, capsys):
+    given = pretraining(stored, tiny_vocabulary, tmp_path / "run", seq_length=48)
+    assert words[0].strip("-") in mistake(capsys, *given, *words)
+    assert not (tmp_path / "run").exists()

@@ -20,7 +20,7 @@ from albert_tf import cli
 from albert_tf.data import prepare as corpus
 from albert_tf.data import prepare_files
 from albert_tf.data.documents import CorpusSplit
-from albert_tf.data.prepare import prepare
+from albert_tf.data.prepare import prepare, runner_and_options
 from albert_tf.data.prepare_plan import PreparationFailed
 from albert_tf.data.prepared import decode_documents, read_stats
 from albert_tf.data.sources import held_out_shards
@@ -316,6 +316,13 @@ def test_damaged_stats(damage, copied, prepared, start, tiny_vocabulary):
             read()
 
 
+def test_shards_without_their_stats(copied, tiny_vocabulary):
+    """Nothing says with which vocabulary they were made."""
+    (copied / "stats.json").unlink()
+    with pytest.raises(InputError, match=rf"{copied}/train-0000.*stats\.json"):
+        albert_tf.pretraining_dataset(str(copied / "train-*"), tiny_vocabulary)
+
+
 def test_bad_input(start, tiny_corpus, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"\*\.nothing"):
         start(tmp_path / "*.nothing")
@@ -329,6 +336,8 @@ def test_bad_input(start, tiny_corpus, tmp_path):
         ({"beam_options": ["--bogus=3"]}, "--bogus"),
         ({"beam_options": ["--direct_running_mode=foo"]}, "foo"),
         ({"beam_options": ["--runner=Foo"]}, "Foo"),
+        ({"beam_options": ["false"]}, "false: "),
+        ({"beam_options": ["b.txt", "-shards", "4"]}, "b.txt -shards 4: "),
     ):
         with pytest.raises(InputError, match=named):
             start(**options)
@@ -387,6 +396,18 @@ def test_no_documents(text, input_format, counts, start, tmp_path):
     (tmp_path / "text.txt").write_text(text)
     with pytest.raises(PreparationFailed, match=rf"text\.txt.*{input_format}.*{counts}"):
         start(tmp_path / "text.txt", input_format=input_format)
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_of_beam_and_its_runner():
+    flags = ["--runner=DirectRunner", "--direct_num_workers=2", "--direct_running_mode", "multi_processing"]
+    _, options = runner_and_options(flags)
+    assert options.get_all_options()["direct_num_workers"] == 2
+
+
+def test_a_share_that_leaves_no_documents_to_train_on(start, tmp_path):
+    with pytest.raises(PreparationFailed, match="eval_share"):
+        start(eval_share=0.999)
     assert not (tmp_path / "out").exists()
 
 
@@ -533,3 +554,11 @@ def test_what_examples_have_cannot_be_asked_for(examples, tiny_corpus, tiny_voca
     words = ["prepare", "--input", tiny_corpus, "--vocabulary", tiny_vocabulary, "--output", "y"]
     line = mistake(capsys, *words, "--seq_length", 32)
     assert "--seq_length: of no use to documents, without --format examples" in line
+
+
+@pytest.mark.parametrize("words", [["--dedup", "false"], ["-shards", "4"], ["b.txt"]])
+def test_stray_words_are_refused(words, tiny_corpus, tiny_vocabulary, tmp_path, capsys):
+    """As a value of a flag that takes none, and a flag with one dash; a runner would ignore them."""
+    places = ["--input", tiny_corpus, "--vocabulary", tiny_vocabulary, "--output", tmp_path / "out"]
+    assert words[-1] in mistake(capsys, "prepare", *places, *words)
+    assert not (tmp_path / "out").exists()

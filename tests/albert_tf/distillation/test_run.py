@@ -36,7 +36,7 @@ from albert_tf.training.distribution import STRATEGIES
 from albert_tf.training.metrics_logger import loss_metrics
 from tests.albert_tf.commands import mistake, words_of
 from tests.albert_tf.distillation.runs import BERT, PRETRAINER, RECIPE, STUDENT
-from tests.albert_tf.pretraining.runs import metrics, weights, weights_of
+from tests.albert_tf.pretraining.runs import EMPTY_FIELD, metrics, weights, weights_of
 from tests.albert_tf.training.toy import dying_after
 from tests.tiny import TINY
 
@@ -129,7 +129,7 @@ def test_a_plain_run_does_not_go_on_with_a_teacher(run, settings, taught, teache
 
 def test_what_no_student_can_learn_is_refused(teacher_of, task_teacher, taught, tmp_path, tiny_vocabulary):
     other = tmp_path / "other.model"
-    other.write_bytes(tiny_vocabulary.read_bytes() + b"\n")
+    other.write_bytes(tiny_vocabulary.read_bytes() + EMPTY_FIELD)
     padded = teacher_of(BERT.replace(vocab_size=208), PRETRAINER)
     for changes, named in (
         ({"vocabulary": other}, "is not the vocabulary of"),
@@ -156,6 +156,16 @@ def test_what_no_student_can_learn_is_refused(teacher_of, task_teacher, taught, 
             SoftTargets(**changes)
     with pytest.raises(InputError, match="soft_weight=0"):
         SoftLabels(soft_weight=0)
+
+
+def test_all_settings_of_the_tokenizer_are_the_teachers(taught, tmp_path):
+    """Of a BERT of transformers, whose tokenizer reads some texts otherwise than Google's."""
+    words = tmp_path / "vocab.txt"
+    words.write_text("\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the")))
+    model = albert_tf.AlbertPretrainer(BERT.replace(vocab_size=6))
+    albert_tf.save(model, tmp_path / "teacher", words, tokenizer={"like_transformers": True})
+    with pytest.raises(InputError, match="like_transformers"):
+        distill(taught(teacher=tmp_path / "teacher", vocabulary=words))
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +261,16 @@ def test_the_vocabulary_is_the_teachers_and_the_recipe_distilberts(words, begun)
     recipe = contents.recipe
     assert (recipe["temperature"], recipe["soft_weight"], recipe["optimizer"]) == (3, 5, "adamw")
     assert (recipe["sentence_objective"], recipe["learning_rate"], recipe["clip_norm"]) == ("none", 5e-4, 5)
+
+
+def test_a_recipe_of_another_family_is_said_where_it_was_named(words, tmp_path, monkeypatch, caplog):
+    """Of all recipes only DistilBERT's is for students, whatever their family."""
+    (tmp_path / "student.json").write_text(TINY.to_json_string())
+    monkeypatch.setattr("albert_tf.finetuning.distill.distill", lambda settings: None)
+    assert cli.run(words) == 0
+    assert "--recipe" not in caplog.text
+    assert cli.run([*words, "--recipe", "bert_base"]) == 0
+    assert "--recipe bert_base" in caplog.text
 
 
 def test_mistakes_end_in_one_line(words, teacher, task_teacher, own_table, tmp_path, capsys):

@@ -197,3 +197,10 @@ def test_starts_that_are_none(asked, pretrained, saved, published_vocabulary, tm
         with pytest.raises(FileNotFoundError, match="nowhere"):
             finetune(asked(run, config=None, init_from=origin))
     assert not run.exists()
+
+
+def test_positions_that_the_origin_has_not_trained(run, start_of):
+    """It has 64, and sequences of 32 tokens."""
+    name = "embeddings/position_embeddings:0"
+    found, _ = start_of(run, recipe={**RECIPE, "seq_length": 64})
+    np.testing.assert_array_equal(found[name], np.tile(weights(run)[name][:32], [2, 1]))

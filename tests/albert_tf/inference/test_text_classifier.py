@@ -11,10 +11,12 @@ from sklearn.metrics import f1_score, fbeta_score
 
 import albert_tf
 from albert_tf.errors import InputError, MissingFileError
+from albert_tf.filesystem import write_json
 from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.inference import text_classifier
 from albert_tf.inference.inputs import LabelEncoder, parse_texts
 from albert_tf.models.padding import TokenIndex
+from albert_tf.runs.run_directory import SUMMARY_FILE, RunDirectory
 from hub_export.modules import encoder_module
 from tests.albert_tf.inference.conftest import KINDS, SMALL
 from tests.tiny import DOCUMENTS, TINY, change_json
@@ -554,6 +556,16 @@ def test_a_head_that_decides_otherwise_is_left(kind, made, caplog):
         assert ("which is left" in caplog.text) != is_kept
         assert model.labels == tuple(KINDS[kind][1]["labels"])
         assert model.threshold == (0.4 if is_kept and is_multi_label else None)
+
+
+def test_the_best_run_of_a_folder_elsewhere(made, tiny_vocabulary):
+    source, folder = made("classification"), "ram://several"
+    task = RunDirectory(source.run).task
+    for name, labels in (("seed-0", ["x", "y", "z"]), ("seed-1", task["labels"])):
+        albert_tf.save(source.model, f"{folder}/{name}", tiny_vocabulary, task={**task, "labels": labels})
+    write_json(f"{folder}/{SUMMARY_FILE}", {"best_run": "seed-1"})
+    model = albert_tf.TextClassifier.from_pretrained(folder)
+    assert list(model.labels) == task["labels"]
 
 
 def test_from_hub(made, tiny_vocabulary, tmp_path):

@@ -233,6 +233,46 @@ def test_targets_are_those_that_the_model_was_compiled_for():
     model.fit(x, y, verbose=0)
 
 
+def test_plain_targets_are_of_a_single_output():
+    """Keras would pair others with the outputs in the order of their names."""
+    x, y = {"input_word_ids": np.full([4, 8], 7, np.int32)}, np.array([1, 0, 1, 0])
+    single = albert_tf.AlbertClassifier(SMALL, 2)
+    span, exits = albert_tf.AlbertSpanLabeler(SMALL), albert_tf.AlbertClassifier(TINY, 2, early_exit=True)
+    for model in (single, span, exits):
+        model.compile("sgd", cross_entropy(), run_eagerly=True)
+    expected = cross_entropy()(y, single(x)["logits"])
+    np.testing.assert_allclose(single.evaluate(x, y, verbose=0), expected, rtol=1e-6)
+    for model, targets, named in (
+        (span, [y, y + 1], "end_logits, start_logits"),
+        (exits, y, "exit_logits, logits"),
+    ):
+        for call in (model.fit, model.evaluate):
+            with pytest.raises(InputError, match=named):
+                call(x, targets, verbose=0)
+
+
+def test_weights_by_name_are_of_targets():
+    """Keras would leave out others, or give one output's weights to another."""
+    both, ids = ("mlm_logits", "sop_logits"), np.full([4, 8], 7, np.int32)
+    x = {"input_word_ids": ids, "masked_lm_positions": np.ones([4, 2], np.int32)}
+    y = {"mlm_logits": ids[:, :2], "sop_logits": np.array([0, 1, 0, 1])}
+    model = albert_tf.AlbertPretrainer(SMALL)
+    model.compile("sgd", dict.fromkeys(both, cross_entropy()), run_eagerly=True)
+    weights = {"sop_logits": np.array([2.0, 0.0, 0.0, 0.0])}
+    losses = model.evaluate(x, y, sample_weight=weights, verbose=0, return_dict=True)
+    first = -tf.nn.log_softmax(model(x)["sop_logits"])[0, 0]
+    np.testing.assert_allclose(losses["sop_logits_loss"], 2 * first / 4, rtol=1e-5)
+    np.testing.assert_allclose(
+        losses["mlm_logits_loss"], cross_entropy()(y["mlm_logits"], model(x)["mlm_logits"]), rtol=1e-5
+    )
+    classifier = albert_tf.AlbertClassifier(SMALL, 2)
+    classifier.compile("sgd", cross_entropy(), run_eagerly=True)
+    for targets in ({"logits": y["sop_logits"]}, y["sop_logits"]):
+        for call in (classifier.fit, classifier.evaluate):
+            with pytest.raises(InputError, match="sop_logits"):
+                call({"input_word_ids": ids}, targets, sample_weight=weights, verbose=0)
+
+
 def test_shapes_of_outputs():
     encoder = albert_tf.AlbertEncoder(TINY)
     shapes = encoder.compute_output_shape({"input_word_ids": (None, 8)})

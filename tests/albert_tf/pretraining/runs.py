@@ -17,6 +17,8 @@ RECIPE = PretrainingRecipe().replace(
 CONFIG = TINY.replace(
     vocab_size=1, num_hidden_layers=2, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
 )
+# At the end of a SentencePiece model: with it the file is another one of the same pieces.
+EMPTY_FIELD = b"\xfa\x01\x00"
 
 
 def settings_factory(tmp_path_factory, kind, **usual):

@@ -9,6 +9,7 @@ import tensorflow as tf
 from albert_tf.data.documents import CorpusSplit
 from albert_tf.errors import InputError
 from albert_tf.pretraining import corpus as corpus_module
+from albert_tf.pretraining.corpus import Corpus
 from tests.albert_tf.pretraining.runs import corpus_of, evaluation_batches
 
 HUNDREDTH = CorpusSplit("documents", 0.0, 0.01, "1%")
@@ -113,3 +114,13 @@ def test_evaluation_examples_are_the_same_whatever_the_seed(settings):
     for one, other in zip(*batches, strict=True):
         for name in one:
             np.testing.assert_array_equal(one[name], other[name])
+
+
+def test_files_that_are_trained_and_evaluated_on_are_found_by_their_content(tmp_path):
+    contents = {"a.txt": "one", "b.txt": "two", "copy of b.txt": "two", "c.txt": "three", "no.txt": ""}
+    a, b, copy, c, empty = (str(tmp_path / name) for name in contents)
+    for name, text in contents.items():
+        (tmp_path / name).write_text(text)
+    for evaluated, expected in (([c, copy, empty], ["copy of b.txt"]), ([c], []), (None, [])):
+        corpus = Corpus([a, b, empty], evaluated, {})
+        assert Corpus.shared_files(corpus.record()) == expected

@@ -5,18 +5,21 @@ import re
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.data.prepared import encode_document
+from albert_tf.data.prepare import prepare
 from albert_tf.errors import InputError
 from albert_tf.optimization import AdamW
 from albert_tf.pretraining.evaluation import evaluate_run
 from albert_tf.pretraining.pretrain import pretrain
+from albert_tf.pretraining.pretraining_settings import trained_positions
 from albert_tf.runs.checkpoints import checkpoint_parts, checkpoint_steps
-from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, metrics, weights, weights_of
+from albert_tf.runs.run_directory import RunDirectory
+from tests.albert_tf.pretraining.runs import CONFIG, EMPTY_FIELD, RECIPE, metrics, weights, weights_of
 from tests.tiny import CORPUS, TINY
+
+POSITIONS = "embeddings/position_embeddings:0"
 
 
 def test_run_directory_holds_what_others_read(run, tiny_vocabulary):
@@ -96,17 +99,15 @@ def test_a_small_corpus_is_evaluated_on_a_part_of_it(settings, tmp_path, text, h
 
 
 @pytest.mark.slow
-def test_a_damaged_shard_is_named(run, settings, tmp_path):
-    shard = tmp_path / "train-00000-of-00001.tfrecord"
-    with tf.io.TFRecordWriter(str(shard)) as file:
-        for number in range(40):
-            file.write(encode_document([5 + number] * 60, [30, 30], number))
+def test_a_damaged_shard_is_named(run, settings, tiny_corpus, tiny_vocabulary, tmp_path):
+    prepare(tiny_corpus, tmp_path / "corpus", tiny_vocabulary, shards=1, report=lambda line: None)
+    shard = tmp_path / "corpus/train-00000-of-00001.tfrecord"
     content = bytearray(shard.read_bytes())
     content[-20] ^= 1  # behind what is looked at before training begins
     shard.write_bytes(content)
-    with pytest.raises(InputError, match=f"^{shard}"):
+    with pytest.raises(InputError, match=f"^{shard} is damaged"):
         pretrain(settings(tmp_path / "run", train=[str(shard)]))
-    with pytest.raises(InputError, match=f"^{shard}"):
+    with pytest.raises(InputError, match=f"^{shard} is damaged"):
         evaluate_run(run, [str(shard)])
 
 
@@ -114,13 +115,36 @@ def test_a_deeper_network_starts_from_a_run(run, settings, begun):
     lines = []
     deeper = CONFIG.replace(num_hidden_layers=5, num_hidden_groups=2, max_position_embeddings=40)
     training, _ = begun(pretrain, settings(init_from=run, config=deeper), lines.append)
-    assert lines[1:] == ["copied: group_0 to group_0, group_1", "positions: 64 in the run, 40 here"]
+    assert lines[1:] == ["copied: group_0 to group_0, group_1", "positions: 32 in the run, 40 here"]
     before, after = weights(run), weights_of(training.model)
+    before[POSITIONS] = np.resize(before[POSITIONS][:32], [40, CONFIG.embedding_size])  # 32 are trained
     for name, value in after.items():
         origin = before[name.replace("/group_1/", "/group_0/")]
         np.testing.assert_array_equal(value, origin[: len(value)], err_msg=name)
     with pytest.raises(InputError, match="extend_positions"):
         settings(extend_positions=True)
+
+
+def test_positions_that_the_origin_has_not_trained_are_copies_of_the_others(
+    run, settings, begun, tiny_vocabulary, tmp_path
+):
+    """The run has sequences of 32 tokens; another of 16 that starts from it has trained no fewer."""
+    assert json.loads((run / "recipe.json").read_text())["trained_positions"] == 0
+    training, contents = begun(pretrain, settings(init_from=run))
+    trained = weights(run)[POSITIONS][:32]
+    np.testing.assert_array_equal(weights_of(training.model)[POSITIONS], np.tile(trained, [2, 1]))
+    assert contents.recipe["trained_positions"] == 32
+    assert trained_positions(RunDirectory(run)) == 32
+    for length, expected in ((64, 64), (16, 32)):
+        path, recipe = tmp_path / f"{length}", {**contents.recipe, "seq_length": length}
+        albert_tf.save(training.model, path, tiny_vocabulary, step=6, recipe=recipe)
+        assert trained_positions(RunDirectory(path)) == expected
+
+
+def test_text_that_is_trained_and_evaluated_on_is_said(settings, begun, caplog):
+    begun(pretrain, settings())
+    (line,) = [line for line in caplog.messages if "`train`" in line]
+    assert "corpus.txt" in line
 
 
 @pytest.mark.slow
@@ -163,9 +187,9 @@ def test_weights_of_another_text_are_refused(run, settings, tiny_vocabulary, tmp
     with pytest.raises(InputError, match="lowercase"):
         pretrain(settings(tmp_path / "run", init_from=run, lowercase=False))
     other = tmp_path / "other.model"
-    other.write_bytes(tiny_vocabulary.read_bytes() + b"\0")  # as many pieces
+    other.write_bytes(tiny_vocabulary.read_bytes() + EMPTY_FIELD)  # as many pieces
     (tmp_path / "other.tokenizer.json").write_text("{}")
-    with pytest.raises(InputError, match="other"):
+    with pytest.raises(InputError, match=r"other\.model is not the vocabulary of"):
         pretrain(settings(tmp_path / "run", init_from=run, vocabulary=other))
     assert not (tmp_path / "run").exists()
 

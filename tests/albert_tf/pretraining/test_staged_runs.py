@@ -1,21 +1,25 @@
 """Depth, length and batch size that grow inside one run."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import albert_tf
 from albert_tf.errors import InputError
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.pretraining.pretrain import pretrain
-from albert_tf.pretraining.pretraining_settings import read_recipe
+from albert_tf.pretraining.pretraining_settings import read_recipe, trained_positions
 from albert_tf.recipes import Stage
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.checkpoints import read_checkpoint
+from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.training.stages import seed_from_step
 from albert_tf.training.train_step import TrainStep
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE, corpus_of, metrics, stopped_at, weights
-from tests.tiny import TINY
+from tests.tiny import TINY, change_json
 
 # Three updates of one layer on 8 × 16 tokens, and three of two layers on 4 × 32.
 STAGES = (Stage(until=0.5, num_hidden_layers=1, seq_length=16), Stage())
@@ -103,3 +107,29 @@ def test_stages_that_do_not_fit_the_network_are_refused(settings, tmp_path, conf
     with pytest.raises(InputError, match=message):
         pretrain(settings(tmp_path / "run", config=config, recipe=recipe, accumulate=2))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_has_trained_the_positions_of_the_stages_that_it_has_begun(
+    settings, begun, tiny_vocabulary, tmp_path
+):
+    training, contents = begun(pretrain, settings(recipe=STAGED))
+    for step, expected in ((3, 16), (4, 32)):
+        run = tmp_path / f"{step}"
+        albert_tf.save(training.model, run, tiny_vocabulary, step=step, recipe=contents.recipe)
+        assert trained_positions(RunDirectory(run)) == expected
+
+
+def test_a_later_stage_copies_what_its_origin_and_the_stages_before_have_trained(
+    run, settings, begun, tmp_path
+):
+    """24 positions, those of the origin, before a stage of 32; a stage of 16 needs no copies."""
+    origin = shutil.copytree(run, tmp_path / "origin")
+    change_json(origin / "recipe.json", seq_length=24)
+    training, _ = begun(pretrain, settings(init_from=origin, recipe=STAGED))
+    first, second = training.stages
+    assert first.on_start is None
+    positions = training.model.encoder.embeddings.position_embeddings
+    values = np.random.default_rng(0).normal(size=positions.shape).astype(np.float32)
+    positions.assign(values)
+    second.on_start()
+    np.testing.assert_array_equal(positions[:32], [*values[:24], *values[:8]])

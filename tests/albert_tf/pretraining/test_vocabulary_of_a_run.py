@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+import albert_tf
 from albert_tf.conversion.convert import convert
 from albert_tf.errors import InputError
 from albert_tf.pretraining.evaluation import evaluate_run
@@ -82,3 +83,14 @@ def test_a_run_that_does_not_name_its_vocabulary_is_not_compared(changed_run):
     assert RunDirectory(changed_run).vocabulary == changed_run / "spiece.model"
     (changed_run / "recipe.json").unlink()
     assert RunDirectory(changed_run).vocabulary == changed_run / "spiece.model"
+
+
+def test_all_settings_of_the_tokenizer_are_those_of_the_origin(settings, tmp_path):
+    """Of a BERT of transformers, whose tokenizer reads some texts otherwise than Google's."""
+    words, origin = tmp_path / "vocab.txt", tmp_path / "origin"
+    pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "and", "a", "of", "to")
+    words.write_text("\n".join(pieces))
+    model = albert_tf.AlbertEncoder(TINY.replace(vocab_size=len(pieces)))
+    albert_tf.save(model, origin, words, tokenizer={"like_transformers": True})
+    with pytest.raises(InputError, match="like_transformers"):
+        pretrain(settings(init_from=origin, vocabulary=words))

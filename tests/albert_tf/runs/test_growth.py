@@ -115,6 +115,21 @@ def test_positions(shared_run):
     assert "positions: 64 in the run, 150 here" in growth.listing()
 
 
+@pytest.mark.parametrize(("offset", "pooler"), [(0, "tanh"), (2, "none")])
+def test_positions_that_the_run_has_not_trained_are_copies_too(offset, pooler, run_of):
+    config = TINY.replace(position_offset=offset, pooler=pooler)
+    run = run_of(albert_tf.AlbertPretrainer(config, sentence_objective="none"))
+    name = "embeddings/position_embeddings"
+    before, trained = np.split(values(albert_tf.load(run))[name][: offset + 24], [offset])
+    for positions in (16, 64, 70):
+        here = config.replace(max_position_embeddings=positions)
+        growth, _, after = grown(run, here, "none", extend_positions=True, trained_positions=24)
+        repeats = [trained] * (positions // 24)
+        expected = np.concatenate([before, *repeats, trained[: positions % 24]])
+        np.testing.assert_array_equal(after[name], expected)
+        assert f"positions: 24 in the run, {positions} here" in growth.listing()
+
+
 def test_heads_that_the_run_lacks_start_fresh(run_of):
     run = run_of(albert_tf.AlbertEncoder(TINY))
     growth, _, _ = grown(run, TINY)

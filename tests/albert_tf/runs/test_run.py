@@ -28,7 +28,7 @@ from albert_tf.text.tokenizer import open_tokenizer
 from hub_export.export import export
 from tests.albert_tf.finetuning.runs import RECIPE as FINETUNING
 from tests.albert_tf.pretraining.runs import weights_of
-from tests.tiny import TINY
+from tests.tiny import TINY, change_json
 
 SMALL = TINY.replace(num_hidden_layers=1)
 
@@ -171,6 +171,14 @@ def test_something_else_at_the_place(model, tmp_path):
         (tmp_path / "empty" / file).touch()
         with pytest.raises(FileNotFoundError, match=message):
             albert_tf.load(tmp_path / "empty")
+
+
+def test_a_run_that_chooses_its_step_by_metrics_takes_no_weights_without_them(saved, model):
+    """They would never be used."""
+    change_json(saved / "task.json", best_by="eval_accuracy")
+    with pytest.raises(InputError, match=str(saved)):
+        albert_tf.save(model, saved, step=1)
+    assert RunDirectory(saved).steps() == [0]
 
 
 def test_what_is_not_there_is_a_mistake_of_the_users(saved, tmp_path):

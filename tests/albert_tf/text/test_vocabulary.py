@@ -1,4 +1,5 @@
 import errno
+import os
 
 import numpy as np
 import pytest
@@ -165,3 +166,12 @@ def test_folders_are_matched_and_are_no_files(folder):
     assert expand_globs(["part-*", "a.txt"]) == ["part-1", "a.txt"]
     with pytest.raises(IsADirectoryError, match="part-1 is a folder"):
         input_files("part-*")
+
+
+def test_names_that_are_not_utf_8(folder):
+    """TensorFlow takes no others."""
+    name = os.fsdecode(b"caf\xe9.txt")
+    (folder / name).write_text("text")
+    for inputs in (name, "caf*", folder / "caf?.txt"):
+        with pytest.raises(InputError, match="UTF-8"):
+            expand_globs(inputs)

@@ -365,6 +365,21 @@ def test_of_two_fresh_starts_the_second_is_told_of_the_first(tmp_path, monkeypat
     assert (tmp_path / "run/recipe.json").exists()
 
 
+def test_a_run_that_another_process_has_trained_meanwhile(whole, tmp_path, monkeypatch):
+    """Between the look at its steps and the lock; nothing of it is changed."""
+    path, lock = tmp_path / "run", trainer.RunDirectory.lock
+
+    def too_late(run):
+        shutil.copytree(whole[0].path, path, dirs_exist_ok=True)
+        return lock(run)
+
+    monkeypatch.setattr(trainer.RunDirectory, "lock", too_late)
+    with pytest.raises(BlockingIOError, match=str(path)):
+        fit(path, 3, 8)
+    assert RunDirectory(path).metrics() == whole[0].metrics()
+    assert checkpoint_steps(path) == whole[0].steps()
+
+
 def test_another_filesystem(whole):
     """It resumes there, too."""
     with dying_after(3):

@@ -315,7 +315,8 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
     """
     spec, recipe = settings.task_spec, settings.hyper_parameters(start.config)
     config = recipe.apply_dropout(start.config)
-    if spec.task_class.is_pooled and recipe.pooling == FIRST:  # the head reads the pooled output
+    # The head reads the pooled output.
+    if "pooling" in spec.task_class.supported_settings and recipe.pooling == FIRST:
         if settings.freeze and not _has_trained_pooler(start):
             problem = f"{settings.init_from} has no trained pooler, and a new one would stay at random"
             raise InputError(f"freeze={settings.freeze!r}: {problem}: set pooling={MEAN!r}")

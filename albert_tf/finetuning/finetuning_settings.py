@@ -15,7 +15,7 @@ from albert_tf.constants import FIRST, PUNCTUATION_WORDS, WINDOWS, WORDS_CHOICES
 from albert_tf.conversion.init_from import InitFrom, open_init_from
 from albert_tf.errors import InputError, check_choice, check_range
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES, EvaluationSettings, FinetuningRecipe
-from albert_tf.finetuning.task_table import TaskSpec, find_task_spec, task_entries
+from albert_tf.finetuning.task_table import TASK_SPECS, TaskSpec, find_task_spec, task_entries
 from albert_tf.io import PathLike
 from albert_tf.recipes import LongTexts, QuestionSettings
 from albert_tf.runs.run_directory import (
@@ -26,11 +26,11 @@ from albert_tf.runs.run_directory import (
     TASK_FILE,
     RunDirectory,
 )
-from albert_tf.tasks.classification import Classification, TextTask, takes_pairs
+from albert_tf.tasks.classification import TextTask, takes_pairs
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import regression_labels
 from albert_tf.tasks.formats import Records
-from albert_tf.tasks.multi_label import THRESHOLD, MultiLabel
+from albert_tf.tasks.multi_label import THRESHOLD
 from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.text.files import Paths, path_list
@@ -42,8 +42,10 @@ from albert_tf.training.run_settings import RunSettings, format_run_length
 FROZEN_ENCODER = "encoder"  # a value of `freeze`
 AUTO_THRESHOLD = "auto"  # a value of `threshold`: the best one on the evaluation data
 
-_TASKS_WITH_CLASS_WEIGHT = (Classification, Tagging, MultiLabel)
-_TASKS_WITH_LABEL_SMOOTHING = (Classification, Tagging)
+# Settings that not every task can use.
+_TASK_SETTINGS = {"data", "train", "eval", "eval_share", "text and label"}.union(
+    *(spec.task_class.supported_settings for spec in TASK_SPECS.values())
+)
 
 # Most steps between two evaluations, however long an epoch is.
 _MAX_EVAL_INTERVAL = 1000
@@ -138,40 +140,32 @@ class Finetuning(RunSettings):
 
     def _check_task(self, spec: TaskSpec) -> None:
         """Raises InputError if the task needs a missing setting, or has no use for a given one."""
-        task_class, is_folder = spec.task_class, spec.format.is_folder
-        is_text = issubclass(task_class, TextTask)
-        has_columns, long = spec.has_columns, self.recipe.get("long", LongTexts.long)
-        has_windows, has_exits = is_text and long == WINDOWS, self.recipe.get("early_exit", False)
+        is_text, is_folder = issubclass(spec.task_class, TextTask), spec.format.is_folder
+        long, has_exits = self.recipe.get("long", LongTexts.long), self.recipe.get("early_exit", False)
         if has_exits and not self.learns_exits:
             raise InputError("early_exit: a student learns the teacher's last layer alone: leave it out")
-        questions = {name for name in self.questions if not has_windows or name != "doc_stride"}
-        question_names = ", ".join(sorted(questions))
         values: dict[str, Any] = {**vars(self), **self.recipe, **self.evaluation}
-        values["text and label"] = self.columns and (self.columns.label if has_columns else self.columns.text)
-        values["early_exit"], values[question_names] = has_exits or None, questions or None
-        # True: the task needs a value. False: it has no use for one.
-        needed = {"data": is_folder, "train": not is_folder, "text and label": has_columns}
-        # True: the task can use a value.
-        optional = {
-            **dict.fromkeys(("eval", "eval_share"), not is_folder),
-            "class_weight": issubclass(task_class, _TASKS_WITH_CLASS_WEIGHT),
-            "label_smoothing": issubclass(task_class, _TASKS_WITH_LABEL_SMOOTHING),
-            "sample_weight": has_columns,
-            "threshold": task_class in (MultiLabel, Classification),
-            "words": task_class is Tagging,
-            "pooling": task_class.is_pooled,
-            "early_exit": task_class.has_exits,
-            "exit_threshold": task_class is Regression and has_exits,
-            **dict.fromkeys(("long", "window_pooling"), is_text),
-            question_names: task_class.has_windows,
-        }
-        for name, is_needed in needed.items():
-            if is_needed and values[name] is None:
+        if self.columns is not None:
+            values["text and label"] = self.columns.label if spec.has_columns else self.columns.text
+        values["early_exit"] = has_exits or None
+        given = {name for name, value in values.items() if value is not None} | self.questions.keys()
+        needed = ["data" if is_folder else "train", *(["text and label"] if spec.has_columns else [])]
+        for name in needed:
+            if name not in given:
                 names = name.replace(" and ", "` and `")
                 raise InputError(f"task={self.task!r} needs {name}: give `{names}`")
-        for name, is_of_use in {**needed, **optional}.items():
-            if values.get(name) is not None and not is_of_use:
-                raise InputError(f"{name}: of no use to task={self.task!r}, leave it out")
+        usable = {*needed, *spec.task_class.supported_settings}
+        if not is_folder:
+            usable |= {"eval", "eval_share"}
+        # Some settings are of use only with a table, or with another setting.
+        if not spec.has_columns:
+            usable.discard("sample_weight")
+        if not has_exits:
+            usable.discard("exit_threshold")
+        if is_text and long != WINDOWS:
+            usable.discard("doc_stride")
+        if useless := sorted((_TASK_SETTINGS | self.questions.keys()) & given - usable):
+            raise InputError(f"{', '.join(useless)}: of no use to task={self.task!r}, leave it out")
         if is_text:
             self._check_long(long)
 

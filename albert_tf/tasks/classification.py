@@ -104,7 +104,7 @@ class TextTask(FinetuningTask):
 
     model_kind = "classifier"
     inputs = ("text", "text_pair")
-    is_pooled = True
+    supported_settings = frozenset({"sample_weight", "pooling", "long", "window_pooling", "doc_stride"})
 
     def __init__(self, entries: TaskEntries):
         super().__init__(entries)
@@ -222,7 +222,9 @@ class Classification(TextTask):
     name = "classification"
     metric_names = ("accuracy", "f1")
     report_names = ("ece", "auc")
-    has_exits = True
+    supported_settings = TextTask.supported_settings.union(
+        {"class_weight", "label_smoothing", "threshold", "early_exit"}
+    )
     losses = LABEL
 
     def __init__(self, entries: TaskEntries):

@@ -26,6 +26,7 @@ class MultiLabel(TextTask):
 
     name = "multi_label"
     metric_names = ("micro_f1", "macro_f1", "accuracy")
+    supported_settings = TextTask.supported_settings | {"class_weight", "threshold"}
     losses = MULTI_LABEL
 
     def __init__(self, entries: TaskEntries):

@@ -101,8 +101,7 @@ class MultipleChoice(FinetuningTask):
     model_kind = "multiple_choice"
     signature = "choose"
     inputs = ("context", "question", "options")
-    is_pooled = True
-    has_exits = True
+    supported_settings = frozenset({"pooling", "early_exit"})
     losses = LABEL
 
     def __init__(self, entries: TaskEntries):

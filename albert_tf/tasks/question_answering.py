@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -202,6 +203,7 @@ class QuestionAnswering(FinetuningTask):
         "context": ["The water is warm, and the sea is cold."],
     }
     has_windows = True
+    supported_settings = frozenset(field.name for field in dataclasses.fields(QuestionSettings))
     metric_names = ("f1", "exact_match")
 
     def __init__(self, entries: TaskEntries):

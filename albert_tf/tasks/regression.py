@@ -23,7 +23,7 @@ class Regression(TextTask):
     name = "regression"
     metric_names = ("pearson", "spearman")
     report_names = ("rmse", "mae", "r2")
-    has_exits = True
+    supported_settings = TextTask.supported_settings | {"early_exit", "exit_threshold"}
     losses = SCORE
 
     @classmethod

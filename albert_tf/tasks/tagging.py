@@ -119,6 +119,7 @@ class Tagging(FinetuningTask):
     model_kind = "token_classifier"
     signature = "tag"
     inputs = ("text",)
+    supported_settings = frozenset({"class_weight", "label_smoothing", "words"})
     metric_names = ("f1", "precision", "recall", "accuracy")
     losses = LABEL
 

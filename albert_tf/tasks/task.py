@@ -80,7 +80,8 @@ class Task(abc.ABC):
     signature: ClassVar[str]  # signature that a pipeline calls
     inputs: ClassVar[tuple[str, ...]]  # inputs of that signature; records have fields of these names
     example: Mapping[str, Any]  # a request with these inputs
-    has_exits: ClassVar[bool] = False  # True if texts may leave early
+    # Names of the settings of fine-tuning that this kind can use, without those that every kind can use.
+    supported_settings: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, entries: TaskEntries):
         self.seq_length: int = entries.get("seq_length", SEQ_LENGTH)
@@ -100,7 +101,7 @@ class Task(abc.ABC):
         further output `layers`.
         """
         self.check_model(served)
-        has_exits = self.has_exits and served.has_exits
+        has_exits = "early_exit" in self.supported_settings and served.has_exits
         return create_signatures(functools.partial(self.answer, served), self.requests(), has_exits)
 
     def check_model(self, served: ServingModel) -> None:  # noqa: B027  few kinds refuse any
@@ -159,7 +160,6 @@ def to_length(values: tf.Tensor, length: int, filler: float = 0) -> tf.Tensor:
 class FinetuningTask(Task):
     """A kind of task for which models are fine-tuned."""
 
-    is_pooled: ClassVar[bool] = False  # True if the head reads one state of a sequence, chosen by `pooling`
     has_windows: ClassVar[bool] = False  # True if long texts are read in windows (`QuestionSettings`)
     metric_names: ClassVar[tuple[str, ...]] = ("accuracy",)  # the first one chooses the best step
     report_names: tuple[str, ...] = ("ece",)  # further metrics in `report`

@@ -24,7 +24,7 @@ from albert_tf.models.loss_sums import LossFn
 from albert_tf.optimization import recipe_optimizer
 from albert_tf.pretraining.pretraining_settings import trained_positions
 from albert_tf.runs.build_model import build_model
-from albert_tf.runs.run_directory import BEST_KEY, EVALUATION, SUMMARY_FILE, RunDirectory, step_order
+from albert_tf.runs.run_directory import BEST_KEY, EVALUATION, SUMMARY_FILE, RunDirectory, StepOrder
 from albert_tf.runs.warm_start import warm_start_from
 from albert_tf.tasks.formats import Records
 from albert_tf.tasks.regression import Regression
@@ -86,7 +86,7 @@ def finetune(
             seed=settings.seed,
             compute=compute,
             loop=settings.loop_settings(prepared.batches_per_epoch),
-            best=step_order(contents.task[BEST_KEY]),
+            best=StepOrder(contents.task[BEST_KEY]),
             epochs=settings.epochs,
         )
         before = run.recipe.get("steps", recipe.steps)

@@ -23,7 +23,7 @@ from albert_tf.finetuning.task_table import TaskSpec, set_metrics
 from albert_tf.io import PathLike
 from albert_tf.models.early_exit import check_patience
 from albert_tf.report import LINES, Report, ReportTable
-from albert_tf.runs.run_directory import BEST_KEY, EVALUATION, RunDirectory, rank, step_order
+from albert_tf.runs.run_directory import BEST_KEY, EVALUATION, RunDirectory, StepOrder
 from albert_tf.tasks.classification import Classification
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.examples import TextRecord, label_of, regression_labels, tags_of, truncation_report
@@ -117,8 +117,8 @@ def best_metrics(run: RunDirectory) -> Mapping[str, float | None]:
 
 def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
     """The content of summary.json: metrics of each run's best step; their mean, median and spread."""
-    order = step_order(next(iter(runs.values())).task[BEST_KEY])
-    metric, sign = order.metric.removeprefix(EVALUATION), 1 if order.is_highest else -1
+    order = StepOrder(next(iter(runs.values())).task[BEST_KEY])
+    metric = order.metric.removeprefix(EVALUATION)
     by_run = {name: best_metrics(run) for name, run in runs.items()}
     values_by_name: dict[str, list[float]] = {}
     for metrics in by_run.values():
@@ -126,7 +126,7 @@ def summary(runs: Mapping[str, RunDirectory]) -> dict[str, Any]:
             if name != "step" and value is not None:
                 values_by_name.setdefault(name, []).append(value)
     ranks = {
-        name: rank(sign * value, metrics.get("loss"))
+        name: order.rank(value, metrics.get("loss"))
         for name, metrics in by_run.items()
         if (value := metrics.get(metric)) is not None
     }

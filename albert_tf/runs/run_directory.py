@@ -99,17 +99,18 @@ def evaluated_steps(lines: Sequence[Line]) -> set[int]:
     return {line["step"] for line in lines if any(name.startswith(EVALUATION) for name in line)}
 
 
-def rank(value: float, loss: float | None) -> tuple[float, float]:
-    """A key that orders evaluations: by value, then by loss. The greatest is the best."""
-    return value, -math.inf if loss is None else -loss
-
-
 class StepOrder(NamedTuple):
-    """Orders steps by a metric, then by the loss. Of equal steps the earliest is best."""
+    """Orders steps by a metric, then by the loss. Of equal steps the earliest is best.
+
+    The highest value is the best; of errors and losses the lowest.
+    """
 
     metric: str  # of an evaluation, by its name in metrics.jsonl
-    is_highest: bool  # True if a higher value is better
     after: int = -1  # only evaluations after this step are compared
+
+    def rank(self, value: float, loss: float | None) -> tuple[float, float]:
+        """A key that orders values of the metric, and losses among equals. The greatest is the best."""
+        return (-value if self.metric in _LOWEST else value), (-math.inf if loss is None else -loss)
 
     def step(self, lines: Sequence[Line], steps: Collection[int]) -> int | None:
         """The best of these steps; None if no step has the metric."""
@@ -127,20 +128,14 @@ class StepOrder(NamedTuple):
 
     def _ranks(self, lines: Sequence[Line]) -> dict[int, tuple[float, float]]:
         """The rank of each step with a finite metric, ascending by step."""
-        sign = 1 if self.is_highest else -1
         return {
-            line["step"]: rank(sign * value, line.get(_LOSS))
+            line["step"]: self.rank(value, line.get(_LOSS))
             for line in lines
             if (value := line.get(self.metric)) is not None and line["step"] > self.after
         }
 
 
-def step_order(metric: str) -> StepOrder:
-    """Orders steps by a metric of an evaluation. The highest value is the best; of errors the lowest."""
-    return StepOrder(metric, is_highest=metric not in _LOWEST)
-
-
-LOWEST_LOSS = step_order(_LOSS)
+LOWEST_LOSS = StepOrder(_LOSS)
 
 
 HUB = "hub:"  # prefix of the folder of an exported or published TF 2 encoder
@@ -466,7 +461,7 @@ class RunDirectory:
         newest = max(steps, default=None)
         if metric is None or newest is None:
             return newest
-        order, lines = step_order(metric), self.metrics()
+        order, lines = StepOrder(metric), self.metrics()
         best, best_saved = order.step(lines, evaluated_steps(lines)), order.step(lines, steps)
         if best_saved is None:
             _warn_once(

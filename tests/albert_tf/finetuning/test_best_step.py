@@ -59,8 +59,8 @@ def test_the_best_evaluation_decides_and_the_loss_among_equals(steps, tmp_path):
     for other in ("eval_f1", "accuracy"):  # the latter of training
         write_figures(run, {2: 0.9, 4: 0.1}, other)
         assert RunDirectory(run).default_step() == 8
-    write_figures(run, {1: 0.2, 2: 0.1, 3: 0.1}, "eval_error", {1: 0.1, 2: 0.5, 3: 0.4})
-    assert StepOrder("eval_error", is_highest=False).step(read_metrics(run), [1, 2, 3]) == 3
+    write_figures(run, {1: 0.2, 2: 0.1, 3: 0.1}, "eval_rmse", {1: 0.1, 2: 0.5, 3: 0.4})
+    assert StepOrder("eval_rmse").step(read_metrics(run), [1, 2, 3]) == 3
     change_json(run / "task.json", best_by="eval_loss")
     write_figures(run, equal, losses={2: 0.5, 4: 0.2, 6: 0.3})
     assert RunDirectory(run).default_step() == 4

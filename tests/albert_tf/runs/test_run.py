@@ -22,7 +22,6 @@ from albert_tf.runs.run_directory import (
     best_run,
     provenance_record,
     read_metrics,
-    step_order,
 )
 from albert_tf.text.tokenizer import open_tokenizer
 from hub_export.export import export
@@ -291,13 +290,13 @@ def test_a_gain_of_rounding_is_none(metric, values, losses, since):
     lines = [{"step": step, "eval_loss": loss} for step, loss in enumerate(losses)]
     for line, value in zip(lines, values, strict=False):
         line[metric] = value
-    assert step_order(metric).evaluations_without_gain(lines) == since
+    assert StepOrder(metric).evaluations_without_gain(lines) == since
 
 
 def test_only_the_last_stage_tells_the_best_step():
     losses = {2: 1.0, 4: 1.5, 6: 3.0, 8: 2.5, 10: 2.7, 12: 2.6}
     lines = [{"step": step, "eval_loss": loss} for step, loss in losses.items()]
-    best = StepOrder("eval_loss", is_highest=False, after=4)
+    best = StepOrder("eval_loss", after=4)
     assert best.step(lines, losses) == 8
     assert best.evaluations_without_gain(lines) == 2
     assert best._replace(after=12).step(lines, losses) is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import copy
 import dataclasses
 import functools
 import hashlib
@@ -24,6 +23,7 @@ from albert_tf.finetuning.finetuning_recipes import EvaluationSettings, Finetuni
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.task_table import TaskSpec
 from albert_tf.io import PathLike
+from albert_tf.models.loss_sums import LossFn
 from albert_tf.models.memory import TRAINING_COPIES, check_memory
 from albert_tf.runs.run_directory import CHOSEN_THRESHOLD_KEY, VOCABULARY_KEY, RunContents, RunDirectory
 from albert_tf.settings import flatten_record
@@ -345,13 +345,13 @@ def prepare_run(run: RunDirectory, settings: Finetuning, start: InitFrom) -> Pre
     return PreparedRun(recipe, data, RunContents(config, entries, start.vocabulary, start.tokenizer, record))
 
 
-def training_task(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTask:
-    """The task with the losses to train with: the recipe's class weights, label smoothing and exits.
+def training_losses(data: EncodedSplits, recipe: FinetuningRecipe) -> LossFn:
+    """The losses to train with: the task's, with the recipe's class weights, label smoothing and exits.
 
     Raises:
       InputError: a class weight names an unknown label.
     """
-    task, options = copy.copy(data.task), dict[str, Any]()
+    task, options = data.task, dict[str, Any]()
     if recipe.class_weight is not None:
         # Targets of records and not of rows: a text counts once, whatever the number of its windows.
         is_tagging, records = isinstance(task, Tagging), data.sets.train
@@ -359,11 +359,13 @@ def training_task(data: EncodedSplits, recipe: FinetuningRecipe) -> FinetuningTa
         options["class_weights"] = class_weights(recipe.class_weight, task.labels, targets)
     if recipe.label_smoothing:
         options["smoothing"] = recipe.label_smoothing
-    loss_sums = {name: functools.partial(part.loss_sum, **options) for name, part in task.losses.items()}
-    if recipe.early_exit:
-        loss_sums = {name: functools.partial(exits_loss_sum, loss) for name, loss in loss_sums.items()}
-    task.losses = {name: part._replace(loss_sum=loss_sums[name]) for name, part in task.losses.items()}
-    return task
+    losses = {}
+    for name, loss in task.losses.items():
+        loss_sum = functools.partial(loss.loss_sum, **options)
+        if recipe.early_exit:
+            loss_sum = functools.partial(exits_loss_sum, loss_sum)
+        losses[name] = loss._replace(loss_sum=loss_sum)
+    return LossFn(losses)
 
 
 def class_weights(

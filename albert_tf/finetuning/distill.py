@@ -107,16 +107,18 @@ def pretraining_distillation_loss(loss_fn: LossFn, teacher: Teacher, targets: So
     return _drop_unused_losses(LossFn(losses, loss_weights, teacher))
 
 
-def task_distillation_loss(task: FinetuningTask, teacher: Teacher, targets: SoftLabels) -> LossFn:
-    """The losses of fine-tuning with a teacher: the task's and `soft`, for a task of SOFT_LABEL_LOSSES."""
-    (label_loss,) = task.losses.values()
+def task_distillation_loss(
+    loss_fn: LossFn, task: FinetuningTask, teacher: Teacher, targets: SoftLabels
+) -> LossFn:
+    """The losses of fine-tuning with a teacher: `loss_fn` and `soft`, for a task of SOFT_LABEL_LOSSES."""
+    (label_loss,) = loss_fn.losses.values()
     soft = functools.partial(SOFT_LABEL_LOSSES[type(task)], temperature=targets.temperature)
-    loss_weights = {"soft": targets.soft_weight, **dict.fromkeys(task.losses, targets.label_weight)}
+    loss_weights = {"soft": targets.soft_weight, **dict.fromkeys(loss_fn.losses, targets.label_weight)}
 
     def weights(batch: Tensors) -> tf.Tensor:
         return label_loss.weights({**batch, WEIGHTS: batch[SOFT_WEIGHTS]} if SOFT_WEIGHTS in batch else batch)
 
-    losses = {**task.losses, "soft": _teacher_loss("logits", soft, weights)}
+    losses = {**loss_fn.losses, "soft": _teacher_loss("logits", soft, weights)}
     return _drop_unused_losses(LossFn(losses, loss_weights, teacher))
 
 
@@ -329,9 +331,12 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
         entries={**settings.entries, **texts},
     )
 
-    def task_loss_fn(task: FinetuningTask) -> LossFn:
+    def extend(loss_fn: LossFn, task: FinetuningTask) -> LossFn:
         teacher_fn = load_teacher(teacher, settings.compute, task.labels)
-        return task_distillation_loss(task, teacher_fn, settings.targets)
+        return task_distillation_loss(loss_fn, task, teacher_fn, settings.targets)
+
+    finetune(settings, report, extend)
+
 
     finetune(settings, report, task_loss_fn)
 

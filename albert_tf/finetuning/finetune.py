@@ -13,7 +13,7 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.filesystem import write_json
-from albert_tf.finetuning.data import PreparedRun, prepare_run, training_task
+from albert_tf.finetuning.data import PreparedRun, prepare_run, training_losses
 from albert_tf.finetuning.evaluation import choose_threshold
 from albert_tf.finetuning.finetuned_model import create_predict_fn, mean_loss
 from albert_tf.finetuning.finetuning_settings import Finetuning
@@ -37,14 +37,15 @@ from albert_tf.training.trainer import LogFunction, train, training_scope
 def finetune(
     settings: Finetuning,
     report: LogFunction = logging.info,
-    task_loss_fn: Callable[[FinetuningTask], LossFn] = FinetuningTask.loss_fn,
+    extend: Callable[[LossFn, FinetuningTask], LossFn] = lambda losses, task: losses,
 ) -> Mapping[str, Records]:
     """Fine-tunes a model, or resumes where an earlier call stopped.
 
     Args:
       settings: the settings of the run.
       report: called with each log line, about the first weights, the held-out data and the best step.
-      task_loss_fn: function from a task to its losses; it is called in the scope of the run's strategy.
+      extend: adds losses to those of the task, such as the teacher's in distillation. It is called in the
+        scope of the run's strategy.
     Returns:
       The records to evaluate on, by the name of their set; empty on a host that is not the chief.
     Raises:
@@ -68,7 +69,7 @@ def finetune(
         model.encoder.trainable = settings.freeze is None
         options = {"bias_correction": recipe.bias_correction}
         optimizer = recipe_optimizer("adamw", recipe, recipe.steps, recipe.warmup_steps, **options)
-        loss_fn = task_loss_fn(training_task(data, recipe))
+        loss_fn = extend(training_losses(data, recipe), data.task)
         training = Training(
             model=model,
             optimizer=build_optimizer(optimizer, model, compute),

@@ -410,9 +410,8 @@ def test_terms_of_a_task_leave_out_rows_that_fill_a_batch(kind, config, labels):
     student, teacher = (
         {"logits": OBJECTIVES_RNG.normal(size=[3, width]).astype(np.float32)} for _ in range(2)
     )
-    loss_fn = task_distillation_loss(
-        kind(config), lambda _: teacher, SoftLabels(soft_weight=0.25, label_weight=0.75)
-    )
+    task, targets = kind(config), SoftLabels(soft_weight=0.25, label_weight=0.75)
+    loss_fn = task_distillation_loss(task.loss_fn(), task, lambda _: teacher, targets)
     found = tf.nest.map_structure(float, loss_fn.terms(student, batch))
     s, t = (x["logits"][:2].astype(np.float64) for x in (student, teacher))
     if kind is Classification:

@@ -14,7 +14,7 @@ from albert_tf.finetuning.data import (
     read_dev_sets,
     read_splits,
     split_train_dev,
-    training_task,
+    training_losses,
 )
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import load_finetuned
@@ -219,9 +219,11 @@ def test_weights_of_tags_are_by_words(tiny_vocabulary, tmp_path):
     sets = read_splits(spec, None, file, file, None)
     start = InitFrom(TINY, tiny_vocabulary, {"lowercase": True, "strip_accents": True}, None)
     data = encode_splits(spec, task_entries("tagging", sets.train, 32), sets, start)
-    task = training_task(data, FINETUNING_RECIPES["tagging"].replace(class_weight="balanced"))
+    loss_fn = training_losses(data, FINETUNING_RECIPES["tagging"].replace(class_weight="balanced"))
     assert list(data.task.labels) == ["O", "B-X", "B-Y"]
-    np.testing.assert_allclose(task.losses["label"].loss_sum.keywords["class_weights"], [5 / 9, 5 / 3, 5 / 3])
+    np.testing.assert_allclose(
+        loss_fn.losses["label"].loss_sum.keywords["class_weights"], [5 / 9, 5 / 3, 5 / 3]
+    )
     assert data.task.losses is LABEL  # of evaluations
 
 

@@ -101,7 +101,7 @@ def test_what_weighs_nothing_is_not_learned(origin, monkeypatch):
     """Weights arrive in the loss, whatever rows are held out."""
     seen = []
     monkeypatch.setattr(
-        run_module, "training_task", lambda data, _: (seen.append(data), pytest.fail("trained"))
+        run_module, "training_losses", lambda data, _: (seen.append(data), pytest.fail("trained"))
     )
     weights = np.arange(len(TEXTS)) / 2
     for settings in ({}, {"long": "windows", "doc_stride": 2}):

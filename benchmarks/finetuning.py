@@ -46,9 +46,8 @@ from albert_tf.constants import (
 from albert_tf.conversion.convert import convert
 from albert_tf.finetuning.data import PreparedRun, prepare_run
 from albert_tf.finetuning.finetune import finetune, initial_values
-from albert_tf.finetuning.finetuned_model import create_predict_fn, load_finetuned, mean_loss
+from albert_tf.finetuning.finetuned_model import PredictedSets, create_predict_fn, load_finetuned
 from albert_tf.finetuning.finetuning_settings import Finetuning
-from albert_tf.finetuning.task_table import set_metrics
 from albert_tf.runs.build_model import build_model
 from albert_tf.runs.run_directory import RunDirectory, read_metrics
 from albert_tf.tasks.batches import task_batches
@@ -258,8 +257,8 @@ def figures(job: Job, prepared: PreparedRun, model: Any) -> dict[str, float]:
         begun = time.perf_counter()
         found = {name: predict(examples) for name, examples in data.dev.items()}
         seconds = time.perf_counter() - begun
-    predicted = {name: (data.dev[name].records, said.predictions) for name, said in found.items()}
-    metrics = {**mean_loss(found.values()), **set_metrics(data.spec, data.task, predicted)}
+    predicted = PredictedSets(data.spec, data.task, data.sets.dev, found)
+    metrics = {**predicted.mean_loss(), **predicted.metrics()}
     return {"metric": metrics[TASKS[job.name].metric], "loss": metrics["loss"], "evaluation": seconds}
 
 

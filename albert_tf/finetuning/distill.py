@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import tensorflow as tf
 from absl import logging
@@ -17,7 +18,7 @@ from albert_tf.conversion.init_from import resolve_run
 from albert_tf.errors import InputError, check_range
 from albert_tf.finetuning.data import read_unlabelled
 from albert_tf.finetuning.finetune import finetune
-from albert_tf.finetuning.finetuned_model import run_task
+from albert_tf.finetuning.finetuned_model import finetuned_entries
 from albert_tf.finetuning.finetuning_recipes import SoftLabels, SoftTargets
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.io import PathLike
@@ -222,9 +223,6 @@ class TaskDistillation(Finetuning):
             raise InputError("the student's network is missing: name it by `config`, or a run by `init_from`")
 
 
-Settings = TypeVar("Settings", Distillation, TaskDistillation)
-
-
 def default_soft_targets(teacher: RunDirectory, **changes: float) -> SoftTargets:
     """DistilBERT's weights of the losses; only `cosine_weight` if the teacher has no masked-token head."""
     defaults = {} if _has_mlm_head(teacher) else {"soft_weight": 0.0, "mlm_weight": 0.0}
@@ -275,8 +273,13 @@ def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
             f"hidden_size={config.hidden_size} and {teacher.config.hidden_size} of {teacher} differ, so "
             "that their states have no cosine: set cosine_weight=0"
         )
-    settings = dataclasses.replace(settings, targets=targets)
-    settings = _student_settings(settings, teacher, config, settings.recipe.examples.seq_length, report)
+    _check_positions(teacher, config, settings.recipe.examples.seq_length)
+    settings = dataclasses.replace(
+        settings,
+        targets=targets,
+        init_from=_student_start(settings, teacher, config, report),
+        entries=_teacher_entries(settings.teacher, teacher, targets),
+    )
     # `pretrain` creates losses under its strategy, to train and to evaluate; it loads the teacher once.
     create_teacher = functools.cache(
         lambda: load_teacher(teacher, settings.compute, encoder_only=not has_mlm_head)
@@ -302,33 +305,22 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
     if settings.task_spec.task_class not in SOFT_LABEL_LOSSES:
         kinds = ", ".join(task_class.name for task_class in SOFT_LABEL_LOSSES)
         raise InputError(f"task={settings.task!r} has no soft labels: choose one of the kinds {kinds}")
-    if settings.init_from is None and settings.config is None:  # the student is the teacher with fewer layers
-        settings = dataclasses.replace(settings, init_from=settings.teacher)
-    vocabulary, tokenizer, config = settings.vocabulary, settings.tokenizer, settings.config
-    if settings.init_from is not None:
-        run = settings.output_run()  # one that has begun does not need `init_from`, which may no longer exist
-        origin = run if run.has_recipe and run.steps() else resolve_run(settings.init_from)
-        if origin.vocabulary is not None:
-            vocabulary, tokenizer = vocabulary or origin.vocabulary, {**origin.tokenizer, **tokenizer}
-        config = config or origin.config
-    assert config is not None
     teacher = resolve_run(settings.teacher)
-    vocabulary = teacher.resolve_vocabulary(vocabulary, tokenizer)
-    if (teacher_task := run_task(teacher.task, teacher)) != settings.task:
+    config, vocabulary = _task_student(settings, teacher)
+    if (teacher_task := finetuned_entries(teacher)["task"]) != settings.task:
         raise InputError(f"{teacher} is fine-tuned for {teacher_task} and not for {settings.task}")
     pairs = settings.columns is not None and settings.columns.text_pair is not None
     if settings.columns is not None and takes_pairs(teacher.task) not in (None, pairs):
         form = "single texts" if pairs else "pairs of texts"
         raise InputError(f"{teacher} is fine-tuned on {form}, and the student is not: name another teacher")
-    seq_length = settings.hyper_parameters(config).seq_length
-    config = config.replace(vocab_size=teacher.config.vocab_size)
-    settings = _student_settings(settings, teacher, config, seq_length, report)
+    _check_positions(teacher, config, settings.hyper_parameters(config).seq_length)
     texts = {} if settings.unlabelled is None else {"unlabelled": path_list(settings.unlabelled)}
     settings = dataclasses.replace(
         settings,
+        init_from=_student_start(settings, teacher, config, report),
         vocabulary=vocabulary,
         tokenizer=teacher.tokenizer_of(vocabulary),
-        entries={**settings.entries, **texts},
+        entries={**_teacher_entries(settings.teacher, teacher, settings.targets), **texts},
     )
 
     def extend(loss_fn: LossFn, task: FinetuningTask) -> LossFn:
@@ -338,33 +330,55 @@ def distill_task(settings: TaskDistillation, report: LogFunction = logging.info)
     finetune(settings, report, extend)
 
 
-    finetune(settings, report, task_loss_fn)
+def _task_student(settings: TaskDistillation, teacher: RunDirectory) -> tuple[AlbertConfig, Path]:
+    """The network and the vocabulary of a student of a task.
 
-
-def _student_settings(
-    settings: Settings, teacher: RunDirectory, config: AlbertConfig, seq_length: int, report: LogFunction
-) -> Settings:
-    """The settings of a student; it starts from the teacher's layers if both networks have the same widths.
-
-    recipe.json names the teacher and the digest of its weights, which must be the same when the run resumes.
-
-    Raises:
-      InputError: the student has longer sequences or more positions than the teacher.
+    What the settings do not name is that of `init_from`, or of the teacher if they name neither `init_from`
+    nor `config`.
     """
+    config, vocabulary, tokenizer = settings.config, settings.vocabulary, settings.tokenizer
+    if settings.init_from is not None or config is None:
+        origin = settings.output_run()  # if it has begun, `init_from` is not needed and may no longer exist
+        if not (origin.has_recipe and origin.steps()):
+            origin = teacher if settings.init_from is None else resolve_run(settings.init_from)
+        if origin.vocabulary is not None:
+            vocabulary, tokenizer = vocabulary or origin.vocabulary, {**origin.tokenizer, **tokenizer}
+        config = config or origin.config
+    vocabulary = teacher.resolve_vocabulary(vocabulary, tokenizer)
+    return config.replace(vocab_size=teacher.config.vocab_size), vocabulary
+
+
+def _student_start(
+    settings: Distillation | TaskDistillation,
+    teacher: RunDirectory,
+    config: AlbertConfig,
+    report: LogFunction,
+) -> PathLike | None:
+    """The run whose weights a student starts from; None for random weights, which is reported.
+
+    In this order: the run that the settings name; the teacher, if they name no network or one of the same
+    widths; none.
+    """
+    if settings.init_from is not None:
+        return settings.init_from
+    differences = [] if settings.config is None else config_differences(teacher.config, config)
+    if not differences:
+        return settings.teacher
+    if not RunDirectory(settings.output).steps():
+        report(f"weights at random, since {teacher} is of another network: {'; '.join(differences)}")
+    return None
+
+
+def _check_positions(teacher: RunDirectory, config: AlbertConfig, seq_length: int) -> None:
+    """Raises InputError if a student has longer sequences or more positions than the teacher."""
     remedy, positions = f"{teacher} has no more positions", teacher.config.max_position_embeddings
     teacher.config.check_length(seq_length, remedy)
     check_range("max_position_embeddings", config.max_position_embeddings, at_most=positions, remedy=remedy)
+
+
+def _teacher_entries(
+    name: PathLike, teacher: RunDirectory, targets: SoftTargets | SoftLabels
+) -> dict[str, Any]:
+    """Entries of recipe.json: the teacher and its weights, which must be the same when the run resumes."""
     digest = provenance_record({}, teacher.path)["init_from_sha256"]
-    assert settings.targets is not None
-    entries = {
-        "teacher": os.fspath(settings.teacher),
-        "teacher_sha256": digest,
-        **flatten_record(settings.targets),
-    }
-    init_from = settings.init_from
-    if init_from is None:
-        differences = config_differences(teacher.config, config)
-        init_from = None if differences else settings.teacher
-        if differences and not RunDirectory(settings.output).steps():
-            report(f"weights at random, since {teacher} is of another network: {'; '.join(differences)}")
-    return dataclasses.replace(settings, init_from=init_from, entries=entries)
+    return {"teacher": os.fspath(name), "teacher_sha256": digest, **flatten_record(targets)}

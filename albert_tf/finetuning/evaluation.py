@@ -11,9 +11,8 @@ from absl import logging
 from albert_tf.analysis.curve import curve_tables
 from albert_tf.filesystem import write_json
 from albert_tf.finetuning.data import dataset_digests, read_dev_sets
-from albert_tf.finetuning.finetuned_model import FinetunedModel, Predictions, load_finetuned, mean_loss
+from albert_tf.finetuning.finetuned_model import FinetunedModel, PredictedSets, Predictions, load_finetuned
 from albert_tf.finetuning.reports import baseline_warning
-from albert_tf.finetuning.task_table import set_metrics
 from albert_tf.io import PathLike
 from albert_tf.report import Report
 from albert_tf.runs.run_directory import (
@@ -43,19 +42,20 @@ class Evaluation(NamedTuple):
     predictions: Mapping[str, Predictions]  # by the name of the set
 
     @property
+    def predicted(self) -> PredictedSets:
+        """The sets and their predictions."""
+        return PredictedSets(self.model.spec, self.model.task, self.sets, self.predictions)
+
+    @property
     def metrics(self) -> dict[str, float]:
         """The metrics of the task, after `step` and the number of `examples`."""
-        predictions = {name: (self.sets[name], x.predictions) for name, x in self.predictions.items()}
         examples = sum(map(len, self.sets.values()))
-        metrics = set_metrics(self.model.spec, self.model.task, predictions)
-        return {"step": self.model.step, "examples": examples, **metrics}
+        return {"step": self.model.step, "examples": examples, **self.predicted.metrics()}
 
     def report(self, run: PathLike) -> Report:
         """The metrics, further figures and tables of all sets together, and the run's learning curve."""
         spec, entries, directory = self.model.spec, self.model.entries, RunDirectory(run)
-        records = [record for name in self.predictions for record in self.sets[name]]
-        predictions = [prediction for x in self.predictions.values() for prediction in x.predictions]
-        loss, report = mean_loss(self.predictions.values()), self.model.task.report(records, predictions)
+        loss, report = self.predicted.mean_loss(), self.predicted.task_report()
         curves = curve_tables(run) if directory.metrics() else []
         curves = [table._replace(title=f"Learning curve: {table.title}") for table in curves]
         tables = sorted([*report.tables, *curves], key=lambda table: table.name == ERRORS)  # long texts last
@@ -157,7 +157,7 @@ def choose_threshold(path: PathLike, sets: Mapping[str, Records]) -> str:
     candidates = thresholds(scores.ravel(), targets.ravel() > 0, MAX_THRESHOLDS).tolist()
     values = {threshold: evaluation.with_threshold(threshold).metrics[best_by] for threshold in candidates}
     best = max(candidates, key=lambda threshold: (values[threshold], -abs(threshold - 0.5)))
-    metrics = {**evaluation.with_threshold(best).metrics, **mean_loss(evaluation.predictions.values())}
+    metrics = {**evaluation.with_threshold(best).metrics, **evaluation.predicted.mean_loss()}
     step, _ = metrics.pop("step"), metrics.pop("examples")
     chosen = {"step": step, "eval_sha256": dataset_digests(sets), "figures": metrics}
     # In this order: a run that is killed in between chooses again when it is resumed.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,10 +14,9 @@ from absl import logging
 from albert_tf.filesystem import write_json
 from albert_tf.finetuning.data import PreparedRun, prepare_run, training_losses
 from albert_tf.finetuning.evaluation import choose_threshold
-from albert_tf.finetuning.finetuned_model import create_predict_fn, mean_loss
+from albert_tf.finetuning.finetuned_model import PredictedSets, create_predict_fn
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.finetuning.reports import data_lines, final_lines, summary
-from albert_tf.finetuning.task_table import set_metrics
 from albert_tf.models.heads import OUTPUT_BIASES
 from albert_tf.models.loss_sums import LossFn
 from albert_tf.optimization import recipe_optimizer
@@ -153,19 +151,16 @@ def _create_evaluate_fn(
     If the metric that chooses the best step is not among them, it comes from the report of all sets together.
     """
     recipe, data, contents = prepared
-    spec, task = data.spec, data.task
     best_metric, xla = contents.task[BEST_KEY].removeprefix(EVALUATION), settings.compute.xla
     rows = settings.compute.microbatch_rows(recipe.batch_size)
-    predict = create_predict_fn(task, model, rows, task.has_evaluation_loss, xla=xla)
+    predict = create_predict_fn(data.task, model, rows, data.task.has_evaluation_loss, xla=xla)
 
     def evaluate() -> dict[str, float]:
-        outputs = {name: predict(examples) for name, examples in data.dev.items()}
-        predicted = {name: (data.dev[name].records, x.predictions) for name, x in outputs.items()}
-        metrics = {**mean_loss(outputs.values()), **set_metrics(spec, task, predicted)}
+        predictions = {name: predict(examples) for name, examples in data.dev.items()}
+        predicted = PredictedSets(data.spec, data.task, data.sets.dev, predictions)
+        metrics = {**predicted.mean_loss(), **predicted.metrics()}
         if best_metric not in metrics:
-            records, predictions = zip(*predicted.values(), strict=True)
-            chain = itertools.chain.from_iterable
-            reported = task.report([*chain(records)], [*chain(predictions)]).metrics
+            reported = predicted.task_report().metrics
             metrics |= {name: reported[name] for name in {best_metric} & reported.keys()}
         if not math.isfinite(metrics.get(best_metric, math.nan)):
             message = (

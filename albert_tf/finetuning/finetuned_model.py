@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,15 +10,14 @@ import tensorflow as tf
 from absl import logging
 from tqdm import tqdm
 
-from albert_tf.config import AlbertConfig
 from albert_tf.constants import ENCODER_INPUTS, EXAMPLE_NUMBERS, POLICIES, PRECISIONS, Tensors
 from albert_tf.errors import InputError, check_choice, check_range
-from albert_tf.filesystem import join
-from albert_tf.finetuning.task_table import TASK_SPECS, TaskSpec, find_task_spec
+from albert_tf.finetuning.task_table import TASK_SPECS, TaskSpec, find_task_spec, set_metric_name
 from albert_tf.io import PathLike
 from albert_tf.models.early_exit import call_with_early_exit, check_patience
 from albert_tf.models.loss_sums import LossSum
 from albert_tf.models.padding import skip_padding
+from albert_tf.report import Report
 from albert_tf.runs.load_save import load_checked
 from albert_tf.runs.run_directory import TASK_FILE, RunDirectory, open_run
 from albert_tf.tasks import create_task
@@ -32,9 +30,9 @@ from albert_tf.tasks.serving import LAYERS
 from albert_tf.tasks.tagging import Tagging
 from albert_tf.tasks.task import SEQ_LENGTH, Examples, FinetuningTask
 from albert_tf.text.tokenizer import TextTokenizer
-from albert_tf.training.distribution import device_kind, run_on_replicas, uses_xla
+from albert_tf.training.distribution import device_kind, uses_xla
 from albert_tf.training.metrics_logger import add_up, loss_metrics
-from albert_tf.training.train_step import Batch, compilation_log, replica_rows
+from albert_tf.training.train_step import Batch, compilation_log, divide_among_replicas
 
 # Called after each batch with its number of examples.
 Progress = Callable[[int], Any]
@@ -83,59 +81,80 @@ def create_predict_fn(
     lengths = lengths_to_compile(task.seq_length, xla) if patience is None else None
     before_batch = compilation_log("prediction") if is_compiled else None
 
-    @tf.function(autograph=False, jit_compile=is_compiled or None)
+    def model_outputs(inputs: Tensors) -> Tensors:
+        if patience is not None:
+            return call_with_early_exit(model, inputs, patience)
+        return model(skip_padding(inputs) if lengths is None else inputs, training=False)
+
     def compute(rows: Batch) -> tuple[Tensors, dict[str, LossSum]]:
-        inputs = {name: rows[name] for name in ENCODER_INPUTS}
-        if patience is None:
-            outputs = model(skip_padding(inputs) if lengths is None else inputs, training=False)
-        else:
-            outputs = call_with_early_exit(model, inputs, patience)
-        kept = {name: outputs[name] for name in outputs.keys() & {LAYERS}}
+        outputs = model_outputs({name: rows[name] for name in ENCODER_INPUTS})
+        layers = {name: outputs[name] for name in outputs.keys() & {LAYERS}}
         terms = {} if loss_fn is None else loss_fn.terms(outputs, rows)
-        return {**kept, **task.collect_outputs(outputs, rows)}, terms
+        return {**layers, **task.collect_outputs(outputs, rows)}, terms
 
-    def replica_outputs(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
-        replica = tf.distribute.get_replica_context()
-        if replica.num_replicas_in_sync == 1:
-            return compute(batch)
-        kept, terms = compute({name: tensor[0] for name, tensor in replica_rows(batch, replica).items()})
-        gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in kept.items()}
-        return gathered, replica.all_reduce("SUM", terms) if terms else {}
-
-    @tf.function(autograph=False)
-    def forward(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
-        return run_on_replicas(strategy, replica_outputs, batch)
+    forward = divide_among_replicas(compute, is_compiled)
 
     def predict(examples: Examples, progress: Progress = lambda count: None) -> Predictions:
         rows = examples.rows
-        found: dict[str, np.ndarray] = {}
+        outputs: dict[str, np.ndarray] = {}
         terms: list[dict[str, LossSum]] = []  # of each batch
         # Each replica needs the same number of rows of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
         batches = task_batches(rows, task.seq_length, size, lengths, shuffle=False, repeat=False)
         forward_any_length = forward.get_concrete_function(batches.element_spec)
         for batch in batches:
-            numbers = batch[EXAMPLE_NUMBERS].numpy()
-            is_example = numbers >= 0
             if before_batch is not None:
                 before_batch(batch)
-            kept, batch_terms = forward_any_length(batch)
+            batch_outputs, batch_terms = forward_any_length(batch)
             terms.append(tf.nest.map_structure(float, batch_terms))
-            for name, tensor in kept.items():
-                values = tensor.numpy()
-                if name not in found:
-                    found[name] = np.empty([len(rows), *values.shape[1:]], values.dtype)
-                found[name][numbers[is_example]] = values[is_example]
-            progress(int(is_example.sum()))
-        return Predictions(task.predictions(examples, found), add_up(terms), found.get(LAYERS))
+            numbers = batch[EXAMPLE_NUMBERS].numpy()
+            _store_rows(outputs, batch_outputs, numbers, len(rows))
+            progress(int(np.count_nonzero(numbers >= 0)))
+        return Predictions(task.predictions(examples, outputs), add_up(terms), outputs.get(LAYERS))
 
     return predict
 
 
-def mean_loss(found: Iterable[Predictions]) -> dict[str, float]:
-    """The `loss` over all predictions; empty if they have no losses."""
-    terms = [predicted.terms for predicted in found if predicted.terms]
-    return {"loss": loss_metrics(add_up(terms))["loss"]} if terms else {}
+def _store_rows(stored: dict[str, np.ndarray], outputs: Tensors, numbers: np.ndarray, count: int) -> None:
+    """Stores the outputs of a batch by the numbers of its examples; rows that fill it up have the number -1.
+
+    The first batch creates the arrays, with `count` rows.
+    """
+    is_example = numbers >= 0
+    for name, tensor in outputs.items():
+        values = tensor.numpy()
+        if name not in stored:
+            stored[name] = np.empty([count, *values.shape[1:]], values.dtype)
+        stored[name][numbers[is_example]] = values[is_example]
+
+
+class PredictedSets(NamedTuple):
+    """Predictions for sets of labelled records, by the names of the sets."""
+
+    spec: TaskSpec
+    task: FinetuningTask
+    sets: Mapping[str, Records]
+    predictions: Mapping[str, Predictions]
+
+    def metrics(self) -> dict[str, float]:
+        """Metrics of each set; the metrics of `dev_matched` end in `_matched`."""
+        return {
+            set_metric_name(metric, name): value
+            for name, x in self.predictions.items()
+            for metric, value in self.spec.metrics(self.task, self.sets[name], x.predictions).items()
+        }
+
+    def mean_loss(self) -> dict[str, float]:
+        """The `loss` over all sets; empty if the predictions have no losses."""
+        terms = [x.terms for x in self.predictions.values() if x.terms]
+        return {"loss": loss_metrics(add_up(terms))["loss"]} if terms else {}
+
+    def task_report(self) -> Report:
+        """Further metrics and tables of all sets together."""
+        records = [record for name in self.predictions for record in self.sets[name]]
+        return self.task.report(
+            records, [found for x in self.predictions.values() for found in x.predictions]
+        )
 
 
 BAR_DELAY = 2.0  # seconds until a progress bar is shown
@@ -191,51 +210,52 @@ class FinetunedModel(NamedTuple):
             return predict(examples, bar.update)
 
 
-def run_task(entries: Mapping[str, Any], run: PathLike, requested: str | None = None) -> str:
-    """The name of the task that a run predicts for: its own, or the requested one.
+def finetuned_entries(run: RunDirectory, requested: str | None = None) -> dict[str, Any]:
+    """The entries of a fine-tuned run's task.json; `task` is the task to predict for.
 
-    If task.json names no task, as in a run converted from Hugging Face, the model's head decides.
+    A run that was converted from Hugging Face names no task: the model's head decides, and `seq_length` and
+    `labels` are added.
 
+    Args:
+      run: the run.
+      requested: the task to predict for, if it is not the run's own: "ax" with an MNLI run.
     Raises:
       InputError: the run is not fine-tuned, or for another task.
     """
-    check_task_class(entries, run)
-    trained = entries.get("task", _task_of_head(entries))
-    if trained not in TASK_SPECS and "task" not in entries:
-        remedy = f"fine-tune it first (`albert-tf finetune --init_from {os.fspath(run)} …`)"
-        raise InputError(f"{os.fspath(run)} is pre-trained only: {remedy}")
-    name = str(requested or trained)
+    check_task_class(run)
+    entries = run.task if "task" in run.task else _add_missing_entries(run)
+    trained = entries["task"]
+    name = requested or trained
     if name != trained and find_task_spec(name).trained_as != trained:
-        raise InputError(
-            f"{os.fspath(run)} is fine-tuned for {trained} and not for {name}: name a run that is"
-        )
-    return name
+        raise InputError(f"{run} is fine-tuned for {trained} and not for {name}: name a run that is")
+    return {**entries, "task": name}
 
 
-def check_task_class(entries: Mapping[str, Any], run: PathLike) -> None:
+def check_task_class(run: RunDirectory) -> None:
     """Raises InputError if the model that task.json names has no head for its task."""
-    if {"task", "model"} <= entries.keys():
-        task, name = create_task(entries), f"{join(run, TASK_FILE)}: task"
+    if "task" in (entries := run.task):
+        task, name = create_task(entries), f"{run.file(TASK_FILE)}: task"
         check_choice(name, entries["task"], TASK_SPECS)
         if TASK_SPECS[entries["task"]].task_class is not type(task):
             problem = f"does not fit model={entries['model']!r}, which is for {task.name}"
             raise InputError(f"{name}={entries['task']!r} {problem}: correct it")
 
 
-def _task_of_head(entries: Mapping[str, Any]) -> str | None:
-    """The task of users' own data that has this model's head; None for other models."""
-    if entries.get("model") in (None, "encoder"):
-        return None
+def _add_missing_entries(run: RunDirectory) -> dict[str, Any]:
+    """Entries of a converted run's task.json with those that it lacks.
+
+    The task is the one of users' own data that has this model's head.
+    """
+    entries = run.task
+    if entries["model"] in ("encoder", "pretrainer"):
+        remedy = f"fine-tune it first (`albert-tf finetune --init_from {run} …`)"
+        raise InputError(f"{run} is pre-trained only: {remedy}")
     name = create_task(entries).name
-    questions = "squad-v2.0" if entries.get("answerability") else "squad-v1.1"
-    return questions if name == QuestionAnswering.name else name
-
-
-def _add_missing_entries(entries: Mapping[str, Any], config: AlbertConfig) -> dict[str, Any]:
-    """Entries of task.json with defaults for those that a converted model lacks."""
-    length = min(SEQ_LENGTH, config.max_position_embeddings)
+    if name == QuestionAnswering.name:
+        name = "squad-v2.0" if entries.get("answerability") else "squad-v1.1"
+    length = min(SEQ_LENGTH, run.config.max_position_embeddings)
     labels = {"labels": [str(number) for number in range(entries.get("num_labels", 0))]}
-    return {"seq_length": length, **labels, **entries}
+    return {"task": name, "seq_length": length, **labels, **entries}
 
 
 def load_finetuned(
@@ -258,9 +278,9 @@ def load_finetuned(
       InputError: it is not fine-tuned, or for another task; a file is damaged; weights are non-finite.
     """
     run = open_run(run)
-    entries = run.task if "task" in run.task else _add_missing_entries(run.task, run.config)
-    spec = find_task_spec(run_task(run.task, run, requested))
+    entries = finetuned_entries(run, requested)
     step = run.step_or_default(step)
+    spec = TASK_SPECS[entries["task"]]
     return FinetunedModel(spec, *load_with_tokenizer(run, step, precision), entries, step or 0, xla)
 
 

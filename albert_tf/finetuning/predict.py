@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.errors import InputError, make_check
-from albert_tf.finetuning.finetuned_model import FinetunedModel, load_finetuned, run_task
+from albert_tf.finetuning.finetuned_model import FinetunedModel, finetuned_entries, load_finetuned
 from albert_tf.io import PathLike, check_output_path
 from albert_tf.runs.run_directory import open_run
 from albert_tf.tasks.classification import Classification
@@ -143,7 +143,7 @@ def submit(
     """
     run_of_task: dict[str, PathLike] = {}
     for run in runs:
-        name = run_task(open_run(run).task, run)
+        name = finetuned_entries(open_run(run))["task"]
         if name not in GLUE or name in run_of_task:
             raise InputError(f"{run} is of task={name!r}: name one run of each of {', '.join(GLUE)} but ax")
         run_of_task[name] = run

@@ -15,11 +15,12 @@ from albert_tf.errors import check_range, join_words, shorten
 from albert_tf.finetuning.data import PreparedRun, Splits, read_dev_sets
 from albert_tf.finetuning.finetuned_model import (
     FinetunedModel,
+    PredictedSets,
     Predictions,
     create_predict_fn,
     load_finetuned,
 )
-from albert_tf.finetuning.task_table import TaskSpec, set_metrics
+from albert_tf.finetuning.task_table import TaskSpec
 from albert_tf.io import PathLike
 from albert_tf.models.early_exit import check_patience
 from albert_tf.report import LINES, Report, ReportTable
@@ -168,8 +169,8 @@ def baseline_warning(
         return []
     (label, _), *_ = collections.Counter(label_of(x) for rows in dev.values() for x in rows).most_common()
     always = Prediction(label, np.ones(1, np.float32))
-    predictions = {name: (rows, [always] * len(rows)) for name, rows in dev.items()}
-    baseline = set_metrics(spec, spec.task_class(spec.options), predictions)
+    predictions = {name: Predictions([always] * len(rows), {}) for name, rows in dev.items()}
+    baseline = PredictedSets(spec, spec.task_class(spec.options), dev, predictions).metrics()
     metric = best_by if best_by in baseline else spec.best_metric
     value, expected = metrics.get(metric), baseline.get(metric)
     if value is None or expected is None or value > expected:
@@ -241,12 +242,11 @@ def _measure(trained: FinetunedModel, sets: Mapping[str, Records], batch_size: i
     for records in sets.values():  # two batches, since the second may be traced for any length
         predict_records(records[: 2 * batch_size])
     started = time.perf_counter()
-    outputs = {name: predict_records(records) for name, records in sets.items()}
+    predictions = {name: predict_records(records) for name, records in sets.items()}
     seconds = time.perf_counter() - started
-    predictions = {name: (sets[name], x.predictions) for name, x in outputs.items()}
-    metrics = set_metrics(trained.spec, task, predictions)
+    metrics = PredictedSets(trained.spec, task, sets, predictions).metrics()
     examples, depth = sum(map(len, sets.values())), trained.model.config.num_hidden_layers
     layers = sum(
-        len(sets[name]) * depth if x.layers is None else x.layers.sum() for name, x in outputs.items()
+        len(sets[name]) * depth if x.layers is None else x.layers.sum() for name, x in predictions.items()
     )
     return {**metrics, "layers": layers / examples, MILLISECONDS: 1000 * seconds / examples}

@@ -40,7 +40,7 @@ class TaskSpec:
     @property
     def evaluation_metric_names(self) -> tuple[str, ...]:
         """Names of the metrics of an evaluation, with "loss" if the task has an evaluation loss."""
-        names = (_set_metric_name(name, dev) for dev in self.format.dev or [""] for name in self.metric_names)
+        names = (set_metric_name(name, dev) for dev in self.format.dev or [""] for name in self.metric_names)
         return (*names, *(["loss"] if self.task_class(self.options).has_evaluation_loss else []))
 
     @property
@@ -94,18 +94,7 @@ def task_entries(
     return {**entries, **others}
 
 
-def set_metrics(
-    spec: TaskSpec, task: FinetuningTask, predicted: Mapping[str, tuple[Records, Sequence[Any]]]
-) -> dict[str, float]:
-    """Metrics of the predictions for several sets; the metrics of `dev_matched` end in `_matched`."""
-    return {
-        _set_metric_name(metric, name): value
-        for name, (records, predictions) in predicted.items()
-        for metric, value in spec.metrics(task, records, predictions).items()
-    }
-
-
-def _set_metric_name(metric: str, name: str) -> str:
+def set_metric_name(metric: str, name: str) -> str:
     """The name of a metric of the set `name`: "accuracy" of `dev_matched` is "accuracy_matched"."""
     return "_".join([metric, *name.split("_")[1:]])
 

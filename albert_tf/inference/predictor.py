@@ -91,7 +91,7 @@ def load_predictor(
       FileNotFoundError: there is no run, no checkpoint or no vocabulary.
     """
     run = best_run(resolve_run(source))
-    check_task_class(run.task, run)
+    check_task_class(run)
     return create_predictor(*load_with_tokenizer(run, step, precision), run.task, xla, features)
 
 

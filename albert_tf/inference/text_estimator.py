@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.finetune import finetune
-from albert_tf.finetuning.finetuned_model import run_task
+from albert_tf.finetuning.finetuned_model import finetuned_entries
 from albert_tf.finetuning.finetuning_settings import Finetuning
-from albert_tf.finetuning.task_table import find_task_spec
+from albert_tf.finetuning.task_table import TASK_SPECS
 from albert_tf.inference.estimator_data import (
     MADE_BY,
     PickledRun,
@@ -238,7 +238,7 @@ class TextEstimator(BaseEstimator):
           InputError: the run was not fine-tuned for such a task, or its labels have no names.
         """
         stored = best_run(run)
-        task = find_task_spec(run_task(stored.task, stored)).task_class.name
+        task = TASK_SPECS[finetuned_entries(stored)["task"]].task_class.name
         estimator = cls(**{"init_from": stored.path, "task": task, **arguments})
         if task != REGRESSION and (task != CLASSIFICATION or "labels" not in stored.task):
             tasks = f"{REGRESSION} or {CLASSIFICATION} with names of labels"

@@ -20,12 +20,13 @@ from absl import logging
 from tqdm import tqdm
 
 from albert_tf import filesystem
+from albert_tf.constants import Tensors
 from albert_tf.errors import InputError
 from albert_tf.io import dump_json, reraise_with_path
 from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.runs.run_directory import METRICS_FILE, Line, read_metrics
-from albert_tf.training.distribution import run_on_replicas, uses_xla
-from albert_tf.training.train_step import Batch, Totals, compilation_log, replica_rows
+from albert_tf.training.distribution import uses_xla
+from albert_tf.training.train_step import Batch, Totals, compilation_log, divide_among_replicas
 
 # Computes metrics from summed losses by name.
 MetricsFunction = Callable[[Mapping[str, LossSum]], dict[str, float]]
@@ -47,29 +48,21 @@ def make_evaluator(
       `evaluate(dataset)`, which returns a LossSum of floats for each loss. It raises InputError if the
       dataset is empty.
     """
-    strategy = tf.distribute.get_strategy()
     is_compiled = uses_xla(xla)
     on_batch = compilation_log("evaluation") if is_compiled else None
 
-    @tf.function(autograph=False, jit_compile=is_compiled or None)
-    def compute_terms(rows: Batch) -> dict[str, LossSum]:
-        return loss_fn.terms(model(rows, training=False), rows)
+    def compute(rows: Batch) -> tuple[Tensors, dict[str, LossSum]]:
+        return {}, loss_fn.terms(model(rows, training=False), rows)
 
-    def replica_terms(batch: Batch) -> dict[str, LossSum]:
-        replica = tf.distribute.get_replica_context()
-        rows = {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
-        return replica.all_reduce("SUM", compute_terms(rows))
-
-    @tf.function(autograph=False)
-    def batch_terms(batch: Batch) -> dict[str, LossSum]:
-        return run_on_replicas(strategy, replica_terms, batch)
+    forward = divide_among_replicas(compute, is_compiled)
 
     def evaluate(dataset: Iterable[Batch]) -> dict[str, LossSum]:
         terms = []
         for batch in dataset:
             if on_batch is not None:
                 on_batch(batch)
-            terms.append(tf.nest.map_structure(float, batch_terms(batch)))
+            _, batch_terms = forward(batch)
+            terms.append(tf.nest.map_structure(float, batch_terms))
         if not terms:
             raise InputError("there is nothing to evaluate on: give more documents")
         return add_up(terms)

@@ -11,7 +11,7 @@ import tf_keras as keras
 from absl import logging
 from tqdm import tqdm
 
-from albert_tf.constants import INPUT_MASK
+from albert_tf.constants import INPUT_MASK, Tensors
 from albert_tf.models.loss_sums import LossFn, LossSum
 from albert_tf.optimization import global_norm
 from albert_tf.training.distribution import run_on_replicas
@@ -291,6 +291,34 @@ def _with_shape(gradient: tf.Tensor | tf.IndexedSlices, shape: tf.TensorShape) -
     # known shape is not ensured: that would add operations to XLA's program that a TPU cannot run by itself.
     gradient = tf.convert_to_tensor(gradient)
     return gradient if gradient.shape.is_fully_defined() else tf.ensure_shape(gradient, shape)
+
+
+def divide_among_replicas(
+    compute: Callable[[Batch], tuple[Tensors, dict[str, LossSum]]], is_compiled: bool
+) -> Any:
+    """Creates a `tf.function` of a batch, whose rows the replicas of the current strategy divide.
+
+    Args:
+      compute: function from the rows of a replica to outputs [rows, …] and to summed losses.
+      is_compiled: True to compile `compute` with XLA.
+    Returns:
+      A function with the results of `compute` for all rows. With several replicas, the number of rows is
+      static and a multiple of theirs.
+    """
+    strategy = tf.distribute.get_strategy()
+    compute_rows = tf.function(compute, autograph=False, jit_compile=is_compiled or None)
+
+    def replica_results(batch: Batch) -> tuple[Tensors, dict[str, LossSum]]:
+        replica = tf.distribute.get_replica_context()
+        if replica.num_replicas_in_sync == 1:
+            return compute_rows(batch)
+        outputs, terms = compute_rows(
+            {name: tensor[0] for name, tensor in replica_rows(batch, replica).items()}
+        )
+        gathered = {name: replica.all_gather(tensor, axis=0) for name, tensor in outputs.items()}
+        return gathered, replica.all_reduce("SUM", terms) if terms else {}
+
+    return tf.function(lambda batch: run_on_replicas(strategy, replica_results, batch), autograph=False)
 
 
 def compilation_log(program: str) -> Callable[[Batch], None]:

@@ -13,11 +13,12 @@ from albert_tf.finetuning import finetuned_model
 from albert_tf.finetuning.finetune import finetune
 from albert_tf.finetuning.finetuned_model import (
     create_predict_fn,
+    finetuned_entries,
     lengths_to_compile,
     load_finetuned,
-    run_task,
 )
 from albert_tf.finetuning.task_table import TASK_SPECS
+from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.classification import text_rows
 from albert_tf.tasks.columns import Columns
 from albert_tf.tasks.task import Examples
@@ -141,16 +142,24 @@ def test_another_vocabulary_than_the_run_s(run, published_vocabulary):
         load_finetuned(run)
 
 
+def run_of(task):
+    """A run with this content of task.json, which is nowhere."""
+    run = RunDirectory("here/run")
+    run.task, run.config = task, TINY
+    return run
+
+
 def test_tasks_of_runs(run):
     with pytest.raises(InputError, match="classification and not for ax"):
         load_finetuned(run, requested="ax")
     for model in ({"model": "pretrainer", "sentence_objective": "sop"}, {"model": "encoder"}):
         with pytest.raises(InputError, match=r"^here/run is pre-trained only: .*--init_from here/run "):
-            run_task(model, "here/run")
+            finetuned_entries(run_of(model))
     with pytest.raises(InputError, match=r"^here/run/task\.json: task='mnli' .*model='span_labeler'"):
-        run_task({"task": "mnli", "model": "span_labeler"}, "here/run")
-    assert run_task({"task": "mnli"}, "run", "ax") == "ax"
-    assert run_task({"task": "mnli"}, "run") == run_task({"task": "mnli"}, "run", "mnli") == "mnli"
+        finetuned_entries(run_of({"task": "mnli", "model": "span_labeler"}))
+    mnli = run_of({"task": "mnli", "model": "classifier", "num_labels": 3})
+    assert finetuned_entries(mnli) == finetuned_entries(mnli, "mnli") == mnli.task
+    assert finetuned_entries(mnli, "ax") == {**mnli.task, "task": "ax"}
 
 
 def test_a_classifier_from_elsewhere(tiny_vocabulary, table, tmp_path, capsys):
@@ -171,8 +180,12 @@ def test_a_classifier_from_elsewhere(tiny_vocabulary, table, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["accuracy"] == pytest.approx(right / len(rows), abs=1e-6)
     assert "--text" in mistake(capsys, "evaluate", *words, "--eval", table)
     assert load_finetuned(run).entries["seq_length"] == TINY.max_position_embeddings
-    assert run_task({"model": "span_labeler", "answerability": True}, run) == "squad-v2.0"
-    assert run_task({"model": "classifier", "num_labels": 1}, run) == "regression"
+    for entries, task in (
+        ({"model": "span_labeler", "answerability": True}, "squad-v2.0"),
+        ({"model": "span_labeler"}, "squad-v1.1"),
+        ({"model": "classifier", "num_labels": 1}, "regression"),
+    ):
+        assert finetuned_entries(run_of(entries))["task"] == task
 
 
 # --deterministic, which no process can turn off again: TensorFlow's function is replaced here.

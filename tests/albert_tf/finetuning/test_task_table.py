@@ -7,9 +7,10 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.finetuning.data import Splits
+from albert_tf.finetuning.finetuned_model import PredictedSets, Predictions
 from albert_tf.finetuning.finetuning_recipes import FINETUNING_RECIPES
 from albert_tf.finetuning.reports import baseline_warning, describe_data, glued_words
-from albert_tf.finetuning.task_table import TASK_SPECS, find_task_spec, set_metrics, task_entries
+from albert_tf.finetuning.task_table import TASK_SPECS, find_task_spec, task_entries
 from albert_tf.runs.build_model import MODELS
 from albert_tf.tasks import create_task
 from albert_tf.tasks.classification import Classification
@@ -95,11 +96,9 @@ def test_every_task_has_what_it_needs(name, labelled):
     assert json.loads(json.dumps(entries)) == entries
     assert set(MODELS[entries["model"]].arguments) <= set(entries)
     assert type(create_task(entries)) is spec.task_class
-    metrics = set_metrics(
-        spec,
-        create_task(entries),
-        {spec.format.dev[0] if spec.format.is_folder else "eval": (records, right(name, records))},
-    )
+    of_set = spec.format.dev[0] if spec.format.is_folder else "eval"
+    predictions = {of_set: Predictions(right(name, records), {})}
+    metrics = PredictedSets(spec, create_task(entries), {of_set: records}, predictions).metrics()
     assert metrics[spec.best_metric] == pytest.approx(100 if name.startswith("squad") else 1)
     assert set(metrics) == FIGURES.get(name, set(metrics))
     unmeasured = {"loss", "accuracy_mismatched"}  # here

@@ -96,8 +96,7 @@ def create_predict_fn(
 
     def predict(examples: Examples, progress: Progress = lambda count: None) -> Predictions:
         rows = examples.rows
-        outputs: dict[str, np.ndarray] = {}
-        terms: list[dict[str, LossSum]] = []  # of each batch
+        outputs, terms = dict[str, np.ndarray](), list[dict[str, LossSum]]()
         # Each replica needs the same number of rows of every batch.
         size = batch_size if strategy.num_replicas_in_sync > 1 else min(batch_size, len(rows))
         batches = task_batches(rows, task.seq_length, size, lengths, shuffle=False, repeat=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from albert_tf.runs.run_directory import CONFIG_FILE, TASK_FILE, RunDirectory, o
 from albert_tf.tasks.batches import compiled_lengths
 from albert_tf.tasks.serving import DEFAULT, ServingModel, Signature
 from albert_tf.tasks.task import SEQ_LENGTH
-from albert_tf.text.text_tokenizer import TextTokenizer
 from albert_tf.text.tokenizer_config import TOKENIZER_FILE, VOCABULARY_FILES
 from hub_export import module_comparison
 from hub_export.card import CARD, MARK, model_card
@@ -116,7 +115,15 @@ def export(
       ['hub/encoder']
     """
     run, output = open_run(run), Path(output)
-    tokenizer, seq_length = _check_request(run, output, encoder_only, seq_length, version)
+    if output.resolve() == Path(run.path).resolve():
+        raise InputError(f"output={str(output)!r} is the run itself: name another folder")
+    task = run.task  # read first: it raises if the folder is not a run
+    if not encoder_only and run.vocabulary is None:
+        raise InputError(f"{run} has no vocabulary: only its encoder can be exported (`encoder_only`)")
+    tokenizer = None if encoder_only else run.load_tokenizer()
+    least = 1 if tokenizer is None else 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
+    seq_length = resolve_seq_length(run, seq_length, least)
+    check_range("version", version, at_least=1)
     serving_folder = f"{SERVING}/{version}"
     _check_output(output, None if encoder_only else output / serving_folder)
     step = run.step_or_default(step)
@@ -124,7 +131,7 @@ def export(
     model = cast_model(loaded, dtype)
     # Numbers of columns that XLA compiles for: lengths of texts, and the longest input for other ids.
     lengths = sorted({*compiled_lengths(seq_length), run.config.max_position_embeddings}) if xla else None
-    served = None if tokenizer is None else ServingModel(model, tokenizer, seq_length, run.task)
+    served = None if tokenizer is None else ServingModel(model, tokenizer, seq_length, task)
     if served is not None and lengths is not None:
         served = served._replace(compiled=CompiledEncoder(served.encoder, lengths))
     signatures = {} if served is None else serving_signatures(served)
@@ -145,21 +152,6 @@ def export(
         (stage / CARD).write_text(card, encoding="utf-8")
         _move_into_place(stage, output, answers.keys(), serving_folder)
     return [output / name for name in answers]
-
-
-def _check_request(
-    run: RunDirectory, output: Path, encoder_only: bool, seq_length: int | None, version: int
-) -> tuple[TextTokenizer | None, int]:
-    """Checks the arguments of `export`. Returns the tokenizer, if it is exported, and the longest input."""
-    if output.resolve() == Path(run.path).resolve():
-        raise InputError(f"output={str(output)!r} is the run itself: name another folder")
-    _ = run.task  # read first: it raises if the folder is not a run
-    if not encoder_only and run.vocabulary is None:
-        raise InputError(f"{run} has no vocabulary: only its encoder can be exported (`encoder_only`)")
-    tokenizer = None if encoder_only else run.load_tokenizer()
-    least = 1 if tokenizer is None else 1 + tokenizer.vocabulary.input_format.num_special_tokens(1)
-    check_range("version", version, at_least=1)
-    return tokenizer, resolve_seq_length(run, seq_length, least)
 
 
 def resolve_seq_length(run: RunDirectory, seq_length: int | None, at_least: int) -> int:
@@ -198,14 +190,13 @@ def _check_output(output: Path, version: Path | None) -> None:
         raise FileExistsError(f"{output} holds {others[0]} and is not an export: name a new `output`")
 
 
-def _move_into_place(stage: Path, output: Path, names: Collection[str], serving_folder: str) -> None:
+def _move_into_place(stage: Path, output: Path, names: Set[str], serving_folder: str) -> None:
     """Moves finished modules and their card from a temporary folder to the output."""
     if serving_folder in names:  # moved first: only its name may have been taken meanwhile
         (output / SERVING).mkdir(exist_ok=True)
         (stage / serving_folder).rename(output / serving_folder)
-    for name in names:
-        if name != serving_folder:
-            replace_folder(stage / name, output / name)
+    for name in names - {serving_folder}:
+        replace_folder(stage / name, output / name)
     (stage / CARD).replace(output / CARD)
 
 

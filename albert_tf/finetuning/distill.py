@@ -37,6 +37,7 @@ from albert_tf.tasks.regression import Regression
 from albert_tf.tasks.task import FinetuningTask
 from albert_tf.text.files import Paths, path_list
 from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer_config import resolve_settings
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.stages import is_fused
 from albert_tf.training.trainer import LogFunction
@@ -250,8 +251,8 @@ def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
     """
     tokenizer = {"lowercase": settings.lowercase, "strip_accents": settings.strip_accents}
     teacher = resolve_run(settings.teacher)
-    opened = open_tokenizer(settings.vocabulary, **tokenizer)
-    teacher.resolve_vocabulary(settings.vocabulary, opened.settings)  # raises if it does not fit
+    made_with = resolve_settings(settings.vocabulary, tokenizer)
+    vocabulary = teacher.resolve_vocabulary(settings.vocabulary, made_with)
     targets, has_mlm_head = settings.targets or default_soft_targets(teacher), _has_mlm_head(teacher)
     if targets.soft_weight and not has_mlm_head:
         raise InputError(f"{teacher} has no head for masked tokens: set soft_weight=0, or name a `task`")
@@ -261,7 +262,7 @@ def distill(settings: Distillation, report: LogFunction = logging.info) -> None:
             f"masked_lm_prob=0: no token is masked, and {needed}={getattr(targets, needed)} needs them: set "
             "one of the two"
         )
-    pieces = len(opened.vocabulary)
+    pieces = len(open_tokenizer(vocabulary).vocabulary)
     if teacher.config.vocab_size != pieces:
         raise InputError(
             f"vocab_size={teacher.config.vocab_size} of {teacher} is not the {pieces} pieces of its "

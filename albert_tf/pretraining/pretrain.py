@@ -42,6 +42,7 @@ from albert_tf.runs.run_directory import LOWEST_LOSS, RunContents, RunDirectory
 from albert_tf.runs.warm_start import WarmStart, warm_start_from
 from albert_tf.settings import flatten_record
 from albert_tf.text.tokenizer import open_tokenizer
+from albert_tf.text.tokenizer_config import resolve_settings
 from albert_tf.training.compute_settings import ComputeConfig
 from albert_tf.training.metrics_logger import make_evaluator
 from albert_tf.training.stages import Training, TrainingStage, build_optimizer, is_fused, model_options
@@ -77,10 +78,10 @@ def pretrain(
     with training_scope(run, compute, report):
         # A resumed run has its weights already.
         origin = None if run.steps() or settings.init_from is None else resolve_run(settings.init_from)
-        opened = open_tokenizer(settings.vocabulary, **tokenizer)
-        vocabulary = opened.vocabulary
-        if origin is not None:
-            origin.resolve_vocabulary(settings.vocabulary, opened.settings)  # raises early if it does not fit
+        if origin is not None:  # raises early if it does not fit
+            made_with = resolve_settings(settings.vocabulary, tokenizer)
+            origin.resolve_vocabulary(settings.vocabulary, made_with)
+        vocabulary = open_tokenizer(settings.vocabulary).vocabulary
         _report_padding_position(settings.config, vocabulary.special_ids.padding, report)
         sizes = _candidate_sizes(settings, run, len(vocabulary))
         warm_starts = {}

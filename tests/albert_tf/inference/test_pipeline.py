@@ -301,7 +301,7 @@ def test_settings_of_embeddings(made, exported, tmp_path):
         with pytest.raises(InputError, match="feature-extraction"):
             albert_tf.pipeline(run, **settings)
     pipeline = albert_tf.pipeline(run, "feature-extraction")
-    for inputs, named in (([("a", "b")], r"inputs\[0\] is a pair"), ([5], r"inputs\[0\]=5")):
+    for inputs, named in (([("a", "b")], r"inputs\[0\] holds a pair"), ([5], r"inputs\[0\]=5")):
         with pytest.raises(InputError, match=named):
             pipeline(inputs)
     with pytest.raises(InputError, match="top_k=2"):

@@ -10,14 +10,10 @@ table as Markdown, and the ratio of the two epochs.
 
 from __future__ import annotations
 
-import argparse
 import collections
-import os
 import statistics
 import time
 from collections.abc import Callable
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
@@ -38,7 +34,7 @@ PADDED = 128  # tokens
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--data", required=True, help="folder of SST-2")
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model")
     parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")

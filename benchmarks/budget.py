@@ -15,16 +15,11 @@ fine-tuning gets from one of them, with `--run budget/IDEA-MINUTES-SEED`.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 
 from albert_tf import AlbertConfig
 from albert_tf.pretraining.budget import ONE_MACHINE
@@ -95,7 +90,7 @@ IDEAS = {
 
 def main() -> None:
     """Prints the table, a row as soon as it is known."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--minutes", type=float, default=15, help="of training (15)")
@@ -106,8 +101,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(0)")
     parser.add_argument("--vocab_size", type=int, default=8000, help="pieces (8000)")
     flags = smoke.read_flags(
-        parser, text=smoke.text, output=smoke.folder, minutes=0.05, ideas="one-machine", vocab_size=1000
-    )
+        parser, text=smoke.text_file, output=smoke.output_folder, minutes=0.05, ideas="one-machine",
+        vocab_size=1000,
+    )  # fmt: skip
     ideas = {title: joined(title) for title in flags.ideas}
     vocabulary, prepared = learning.prepare(flags.text, flags.output, flags.vocab_size)
     print("| idea | seed | updates | examples/s | nats below the entropy | masked | order | source |")

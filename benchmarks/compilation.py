@@ -8,12 +8,8 @@ Type the second command twice: first the folder is empty, then it holds the prog
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import time
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
@@ -27,7 +23,7 @@ BATCH, LENGTH, VOCABULARY = 8, 64, 1000
 
 def main() -> None:
     """Prints the times."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--calls", type=int, default=11, help="after the first (11)")
     flags = smoke.read_flags(parser, calls=1)
     config = albert_tf.PRESETS["albert_base_v2"].replace(

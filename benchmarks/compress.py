@@ -14,12 +14,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -36,7 +33,7 @@ SEQ_LENGTH = 64
 
 def main() -> None:
     """Trains and prints the table, a row as soon as it is known."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--teacher", type=Path, required=True, help="run of a BERT with its vocabulary")
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--glue", type=Path, required=True, help="folder with STS-B and SST-2")
@@ -53,7 +50,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=6000, help="of SST-2 (6000)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of fine-tuning (3)")
     flags = smoke.read_flags(
-        parser, teacher=smoke.bert_run, text=smoke.text, glue=smoke.glue, output=smoke.folder,
+        parser, teacher=smoke.bert_run, text=smoke.text_file, glue=smoke.glue, output=smoke.output_folder,
         embedding_size=16, blocks="mean", choice_steps=2, steps=3, batch_size=4, rows=8, seeds=1,
     )  # fmt: skip
     print("| network | parameters | cosine distance | STS-B, as it is | SST-2 |\n|---|---|---|---|---|")

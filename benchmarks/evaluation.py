@@ -10,15 +10,11 @@ seconds of either, their share, and the rate of the products.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
@@ -36,7 +32,7 @@ from benchmarks import smoke
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--run", type=Path, required=True, help="run of the network, with its vocabulary")
     parser.add_argument("--task", choices=GLUE, required=True, help="task of GLUE")
     parser.add_argument("--data", type=Path, required=True, help="folder of the task")

@@ -10,11 +10,7 @@ the updates made to any weight, and the relative difference of the last loss.
 
 from __future__ import annotations
 
-import argparse
-import os
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +41,7 @@ BATCH, LENGTH, VOCABULARY = 8, 64, 1000
 
 def main() -> None:
     """Prints the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--updates", type=int, default=10, help="(10)")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS)[1:], help="beside plain (all)")
     flags = smoke.read_flags(parser, updates=1, ways="2 replicas")

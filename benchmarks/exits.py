@@ -12,12 +12,8 @@ started again, it goes on where it stopped.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from albert_tf.config import AlbertConfig
 from albert_tf.finetuning.finetune import finetune
@@ -34,7 +30,7 @@ BATCHES = (1, 32)
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--run", required=True, help="pre-trained run directory")
     parser.add_argument("--data", type=Path, required=True, help="GLUE's folder of SST-2")
     parser.add_argument("--output", type=Path, required=True, help="folder of the runs")
@@ -49,7 +45,7 @@ def main() -> None:
         parser,
         run=smoke.pretrained_run,
         data=smoke.sst2,
-        output=smoke.folder,
+        output=smoke.output_folder,
         seeds=1,
         steps=2,
         seq_length=16,

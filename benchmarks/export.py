@@ -11,8 +11,6 @@ the ratios of the turns.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -20,8 +18,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 import tensorflow_hub as hub
@@ -55,7 +51,7 @@ print(loaded - started, time.perf_counter() - started)
 
 def main() -> None:
     """Prints the three tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model of up to 30,000 pieces")
     parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
     parser.add_argument("--rounds", type=int, default=60, help="turns of each pair (60)")

@@ -9,12 +9,8 @@ Markdown.
 
 from __future__ import annotations
 
-import argparse
-import os
 from pathlib import Path
 from typing import Any
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 import tensorflow as tf
@@ -38,7 +34,7 @@ OUTPUTS = ("pooled_output", "sequence_output", "mlm_logits")
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument(
         "--preset", default="albert_base_v2", choices=albert_tf.PRESETS, help="(albert_base_v2)"
     )

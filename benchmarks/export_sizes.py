@@ -7,12 +7,8 @@ Exports the encoder of each preset with random weights, one after the other, and
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import tensorflow as tf
 
@@ -23,7 +19,7 @@ from hub_export.modules import encoder_module
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     presets = list(albert_tf.PRESETS)
     parser.add_argument("--presets", nargs="+", default=presets, choices=albert_tf.PRESETS, help="(all)")
     names = smoke.read_flags(parser, presets=smoke.PRESET).presets

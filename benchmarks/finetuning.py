@@ -29,8 +29,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 import numpy as np
 import tf_keras as keras
 
@@ -121,7 +119,7 @@ class Job(NamedTuple):
 
 def main() -> None:
     """Prints a table a task, as soon as its figures are known."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--run", type=Path, required=True, help="run of a BERT or ALBERT with its vocabulary")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--glue", type=Path, help="folder of GLUE's tasks")
@@ -140,7 +138,7 @@ def main() -> None:
     parser.add_argument("--learning_rate", type=float, default=5e-5, help="(5e-5)")
     parser.add_argument("--seeds", type=int, default=3, help="(3)")
     flags = smoke.read_flags(
-        parser, run=smoke.pretrained_run, output=smoke.folder, glue=lambda: smoke.sst2().parent,
+        parser, run=smoke.pretrained_run, output=smoke.output_folder, glue=lambda: smoke.sst2().parent,
         tasks="sst-2", systems=(OURS, EAGER), rows=16, epochs=2, batch_size=8, seq_length=16, seeds=1,
     )  # fmt: skip
     for name in flags.tasks:

@@ -10,7 +10,6 @@ Prints Markdown; the medians of the updates of two rounds, in which the rows tak
 
 from __future__ import annotations
 
-import argparse
 import statistics
 
 import albert_tf
@@ -23,7 +22,7 @@ HOSTS, LAYERS, ROUNDS = (1, 2, 4), 2, 2
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--presets", nargs="+", default=["albert_large_v2", "bert_large"])
     options = smoke.read_flags(parser, presets=["albert_base_v2"])
     hosts = HOSTS[:2] if options.smoke else HOSTS

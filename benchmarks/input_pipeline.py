@@ -34,8 +34,6 @@ from typing import NamedTuple
 
 from benchmarks import smoke
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 BATCH_SIZE, SEQ_LENGTH = 64, 512
 WARM_UP_BATCHES, BATCHES = 60, 200  # of one turn: some 6 million tokens
 WARM_UP_LINES = 20_000
@@ -53,7 +51,7 @@ BEAM_OPTIONS = {"c": [], "c2": ["--direct_running_mode=multi_processing", "--dir
 
 def main() -> None:
     """Prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--vocabulary", required=True, help="SentencePiece model")
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--rounds", type=int, default=7, help="turns of each pair (7)")
@@ -62,7 +60,7 @@ def main() -> None:
         "--tasks", nargs="+", choices=TASKS, default=list(TASKS), help="all; for memory (b) needs (c)"
     )
     parser.add_argument("--alone", choices=TASKS, help=argparse.SUPPRESS)  # in a process of its own
-    flags = smoke.read_flags(parser, vocabulary=smoke.vocabulary, text=smoke.text, rounds=1)
+    flags = smoke.read_flags(parser, vocabulary=smoke.vocabulary, text=smoke.text_file, rounds=1)
     if flags.smoke:
         globals().update(WARM_UP_BATCHES=1, BATCHES=1, PREPARED_MEGABYTES=1)
     if flags.alone:

@@ -10,17 +10,13 @@ folder holds the run; started again, it goes on where it stopped.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import math
-import os
 import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import albert_tf
 from albert_tf import cli
@@ -53,12 +49,12 @@ FLAGS = {
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--steps", type=int, default=6000, help="updates (6000)")
     parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
-    flags = smoke.read_flags(parser, text=smoke.text, output=smoke.folder, steps=2)
+    flags = smoke.read_flags(parser, text=smoke.text_file, output=smoke.output_folder, steps=2)
     vocabulary, prepared = prepare(flags.text, flags.output)
     run = flags.output / "run"
     seconds: dict[str, float] = {}

@@ -28,8 +28,6 @@ from typing import Any
 
 import numpy as np
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 ROOT = Path(__file__).resolve().parents[1]
 BATCHES = (1, 32)
 LABELS = ["0", "1"]

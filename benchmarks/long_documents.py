@@ -10,13 +10,9 @@ same texts as often, in more updates. Started again, it goes on where it stopped
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 import time
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from albert_tf.finetuning.finetune import finetune_runs
 from albert_tf.finetuning.finetuned_model import load_finetuned
@@ -34,7 +30,7 @@ WAYS = {
 
 def main() -> None:
     """Trains and prints the table, a row as soon as it is known."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--init_from", required=True, help="a pre-trained run, or a published name")
     parser.add_argument("--data", type=Path, required=True, help="folder of IMDB's `train` and `test`")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
@@ -50,7 +46,7 @@ def main() -> None:
         parser,
         init_from=smoke.pretrained_run,
         data=smoke.imdb,
-        output=smoke.folder,
+        output=smoke.output_folder,
         reviews=8,
         epochs=1,
         batch_size=4,

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import resource
 import statistics
 import subprocess
@@ -22,15 +21,13 @@ import time
 
 from benchmarks import smoke
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 ONE_MACHINE = "one_machine"  # the largest network of the recipe of this name
 WAYS = ("plain", "compiled")
 
 
 def main() -> None:
     """The command line; --way is for its own processes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument(
         "--preset", default=ONE_MACHINE, help="or a preset such as albert_xlarge_v2 (one_machine)"
     )

@@ -43,7 +43,7 @@ CASES: list[tuple[str, int, int, dict[str, Any]]] = [
 
 def main() -> None:
     """The command line; --case is for its own processes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--cases", default="", help="those whose preset has this in its name (all)")
     parser.add_argument("--case", type=int, help=argparse.SUPPRESS)
     options = smoke.read_flags(parser, cases=smoke.PRESET)

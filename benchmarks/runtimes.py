@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -27,8 +26,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import smoke
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 ROOT = Path(__file__).resolve().parents[1]
 LENGTHS = (16, 128)
@@ -57,7 +54,7 @@ Inputs = Mapping[str, np.ndarray]
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--run", type=Path, help="run directory (random weights of albert_base's shape)")
     parser.add_argument("--rounds", type=int, default=100, help="timed calls of each (100)")
     parser.add_argument("--measure", nargs=2, metavar=("ROW", "FOLDER"), help=argparse.SUPPRESS)

@@ -21,8 +21,6 @@ from pathlib import Path
 
 from benchmarks import smoke
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "examples/serving"))  # as a script has its own folder there
 
@@ -31,7 +29,7 @@ ROWS_OF_A_BATCH, WAIT_MS = 32, 2  # as examples/serving/batching.config has them
 
 def main() -> None:
     """Prints a table without batching, and one with it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument(
         "--run", type=Path, help="run directory of a classifier (albert_base's shape, untrained)"
     )

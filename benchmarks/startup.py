@@ -9,7 +9,6 @@ text by a classifier of albert_base's shape with random weights, or by the run t
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -57,7 +56,7 @@ def seconds(words: list[str]) -> float:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--run", help="run directory of a classifier (albert_base's shape, untrained)")
     parser.add_argument("--times", type=int, default=7, help="that each is started (7)")
     options = smoke.read_flags(parser, times=1)

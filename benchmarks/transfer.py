@@ -14,12 +14,9 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 from scipy import sparse
@@ -59,7 +56,7 @@ class Data(NamedTuple):
 
 def main() -> None:
     """Prints the table, a row as soon as it is known."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--run", type=Path, required=True, help="a pre-trained run with its vocabulary")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     for name in DATA:
@@ -76,7 +73,7 @@ def main() -> None:
     flags = smoke.read_flags(
         parser,
         run=smoke.pretrained_run,
-        output=smoke.folder,
+        output=smoke.output_folder,
         **{"sst-2": smoke.sst2},
         steps=2,
         batch_size=4,

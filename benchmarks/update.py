@@ -21,8 +21,6 @@ import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 from benchmarks import smoke
 
 PREDICTIONS = 20
@@ -41,7 +39,7 @@ WAYS: dict[str, dict[str, int]] = {
 
 def main() -> None:
     """The command line; --way is for its own processes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument(
         "--ways", nargs="+", choices=list(WAYS), default=list(WAYS)[1:], help="beside plain (all)"
     )

@@ -25,8 +25,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("ours", "runs", "pytorch")
 

@@ -11,11 +11,7 @@ where it stopped; `results.jsonl` in the output folder is enough for that.
 
 from __future__ import annotations
 
-import argparse
-import os
 from pathlib import Path
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from absl import logging
 
@@ -32,7 +28,7 @@ TITLE = "The articles' experiments in miniature"
 
 def main() -> None:
     """Trains and reports."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--text", nargs="+", required=True, help="text files or globs, a sentence a line")
     parser.add_argument("--glue", type=Path, required=True, help="folder of SST-2, MRPC and RTE")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
@@ -44,8 +40,9 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, nargs="+", help="(0 1 2; quick: 0 1)")
     flags = smoke.read_flags(
-        parser, text=smoke.text, glue=smoke.glue, output=smoke.folder, tables=["masks"], seeds=[0, 1]
-    )
+        parser, text=smoke.text_file, glue=smoke.glue, output=smoke.output_folder, tables=["masks"],
+        seeds=[0, 1],
+    )  # fmt: skip
     try:
         seconds = None if flags.budget == "quick" else parse_duration(flags.budget)
     except InputError as error:

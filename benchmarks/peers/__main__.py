@@ -77,7 +77,7 @@ def main() -> None:
 
 def read_flags() -> argparse.Namespace:
     """The command line; names instead of patterns."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
     parser.add_argument("--cases", nargs="+", default=QUICK, help=CASES_HELP)
     parser.add_argument("--peers", nargs="+", default=["*"], help="beside ours (all): " + " ".join(PEERS))
@@ -92,8 +92,8 @@ def read_flags() -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, help="JSON file for the seconds of every call")
     options = smoke.read_flags(
-        parser, preset=smoke.PRESET, cases=SMALLEST, peers=SIMPLEST, rounds=1, sentences=smoke.text, limit=8,
-        vocabulary=smoke.vocabulary,
+        parser, preset=smoke.PRESET, cases=SMALLEST, peers=SIMPLEST, rounds=1, limit=8,
+        sentences=smoke.text_file, vocabulary=smoke.vocabulary,
     )  # fmt: skip
     if (options.sentences is None) != (options.vocabulary is None):
         parser.error("--sentences and --vocabulary go together")

@@ -142,7 +142,7 @@ def test_the_report_has_tables_pictures_and_verdicts(tmp_path):
 @pytest.mark.slow
 def test_a_run_that_was_cut_short_goes_on_with_the_same_results(tmp_path, monkeypatch):
     """Also its last line may be cut. Seeds are trained side by side, so their lines are in any order."""
-    options = ([str(smoke.text())], smoke.glue(), ["masks"], [0, 1], SMOKE)
+    options = ([str(smoke.text_file())], smoke.glue(), ["masks"], [0, 1], SMOKE)
     whole = training.Laboratory(tmp_path / "whole", *options)
     whole.train()
     lines = whole.file.read_text("utf-8").splitlines(keepends=True)
@@ -162,7 +162,7 @@ def test_a_run_that_was_cut_short_goes_on_with_the_same_results(tmp_path, monkey
 
     assert known(rest.file) == known(whole.file)
 
-    command = ["paper", "--text", str(smoke.text()), "--glue", str(smoke.glue()), "--output", str(begun)]
+    command = ["paper", "--text", str(smoke.text_file()), "--glue", str(smoke.glue()), "--output", str(begun)]
     monkeypatch.setattr("sys.argv", [*command, "--tables", "masks", "--seeds", "0", "1"])
     with pytest.raises(SystemExit, match="another --budget"):
         main()

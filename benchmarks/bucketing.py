@@ -2,9 +2,9 @@
 
     python -m benchmarks.bucketing --data glue/SST-2 --vocabulary spiece.model
 
-Takes the batches of an epoch as `finetune` makes them, of buckets and of one length, and times an update
-(forward, backward and AdamW) at each length in turn, a few rounds of all. An epoch of buckets takes as long
-as its batches of each length together. The first update at each length, which traces, is not timed. Prints a
+Makes the batches of an epoch as `finetune` does: batches of similar length (buckets), and batches padded to
+one length. The lengths take turns; an update (forward, backward and AdamW) is timed at each of them. The time
+of an epoch is the sum over its batches. The first update at each length, which traces, is not timed. Prints a
 table as Markdown, and the ratio of the two epochs.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import collections
 import statistics
-import time
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -27,6 +26,8 @@ from albert_tf.tasks.glue import GLUE, read_glue_split
 from albert_tf.text.tokenizer import open_tokenizer
 from albert_tf.training.train_step import Batch, TrainStep
 from benchmarks import smoke
+from benchmarks.markdown_tables import format_range, print_header, print_row
+from benchmarks.timers import time_in_turns
 
 TASK = "sst-2"
 PADDED = 128  # tokens
@@ -48,13 +49,13 @@ def main() -> None:
     records = read_glue_split(TASK, flags.data, "train")
     task = Classification({"labels": GLUE[TASK].labels})
     rows = task.encode(records, open_tokenizer(flags.vocabulary), True).rows
-    counts, batches = epoch(rows, flags.batch_size)
-    seconds = timed(trainer(flags.preset), batches, flags.rounds)
-    show(counts, seconds, flags.batch_size)
+    counts, batches = count_batches(rows, flags.batch_size)
+    seconds = time_updates(create_update_fn(flags.preset), batches, flags.rounds)
+    print_epoch_times(counts, seconds, flags.batch_size)
 
 
-def epoch(rows: TokenizedExamples, batch_size: int) -> tuple[dict[int, int], dict[int, Batch]]:
-    """How many batches of each length an epoch has, and a batch of each; that of PADDED is not of buckets."""
+def count_batches(rows: TokenizedExamples, batch_size: int) -> tuple[dict[int, int], dict[int, Batch]]:
+    """The number of batches of each length in an epoch, and a batch of each length and of PADDED tokens."""
     counts: collections.Counter[int] = collections.Counter()
     examples: dict[int, Batch] = {}
     for batch in task_batches(rows, PADDED, batch_size, repeat=False):
@@ -65,46 +66,38 @@ def epoch(rows: TokenizedExamples, batch_size: int) -> tuple[dict[int, int], dic
     return dict(sorted(counts.items())), dict(sorted(examples.items()))
 
 
-def trainer(preset: str) -> Callable[[Batch], tf.Tensor]:
-    """An update of a new classifier, as the engine computes it."""
+def create_update_fn(preset: str) -> Callable[[Batch], tf.Tensor]:
+    """A function that updates a new classifier by a batch, as the trainer does, and returns the loss."""
     config = FINETUNING_RECIPES[TASK].apply_dropout(albert_tf.PRESETS[preset])
     model = albert_tf.AlbertClassifier(config, num_labels=2, fused=True)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=1000, num_warmup_steps=100)
     optimizer.build(model.trainable_variables)
     loss_fn = Classification({"labels": GLUE[TASK].labels}).loss_fn()
-    updates = tf.Variable(0, dtype=tf.int64, trainable=False)
-    train_step = TrainStep(model, optimizer, loss_fn, {}, step=updates, seed=0)
+    step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    train_step = TrainStep(model, optimizer, loss_fn, {}, step=step, seed=0)
     strategy = tf.distribute.get_strategy()
 
     @tf.function(reduce_retracing=True)
-    def step(batch: Batch) -> tf.Tensor:
+    def update(batch: Batch) -> tf.Tensor:
         terms, _ = strategy.run(train_step.replica_step, (batch, tf.constant([1, 2])))
         return terms["label"].loss
 
-    return step
+    return update
 
 
-def timed(
-    step: Callable[[Batch], tf.Tensor], batches: dict[int, Batch], rounds: int
+def time_updates(
+    update: Callable[[Batch], tf.Tensor], batches: dict[int, Batch], rounds: int
 ) -> dict[int, list[float]]:
-    """Seconds of each update by the length of its batch."""
-    for batch in batches.values():
-        float(step(batch))
-    seconds: dict[int, list[float]] = {length: [] for length in batches}
-    for _ in range(rounds):
-        for length, batch in batches.items():
-            started = time.perf_counter()
-            float(step(batch))
-            seconds[length].append(time.perf_counter() - started)
-    return seconds
+    """The seconds of updates, by the length of their batches."""
+    updates = [lambda batch=batch: float(update(batch)) for batch in batches.values()]
+    return dict(zip(batches, time_in_turns(updates, rounds, warm_up=1), strict=True))
 
 
-def show(counts: dict[int, int], seconds: dict[int, list[float]], batch_size: int) -> None:
-    """Prints a row for each length, and both epochs."""
-    print("| tokens | batches an epoch | seconds an update, median (all) |\n|---|---|---|")
-    for length, found in seconds.items():
-        spread = f"{min(found):.2f} to {max(found):.2f}"
-        print(f"| {length} | {counts.get(length, 0)} | {statistics.median(found):.2f} ({spread}) |")
+def print_epoch_times(counts: dict[int, int], seconds: dict[int, list[float]], batch_size: int) -> None:
+    """Prints a row for each length, and the time of both epochs."""
+    print_header("tokens", "batches an epoch", "seconds an update, median (all)")
+    for length, times in seconds.items():
+        print_row(f"{length}", f"{counts.get(length, 0)}", format_range(times, ".2f"))
     bucketed = sum(count * statistics.median(seconds[length]) for length, count in counts.items())
     batches = sum(counts.values())
     padded = batches * statistics.median(seconds[PADDED])

@@ -1,9 +1,10 @@
-"""CPU time that XLA takes to compile forward and backward of a small network, and that of a later call.
+"""CPU time of XLA's compilation of a small network's forward and backward pass, and of a later call.
 
     python -m benchmarks.compilation
     TF_XLA_FLAGS=--tf_xla_persistent_cache_directory=FOLDER python -m benchmarks.compilation
 
-Type the second command twice: first the folder is empty, then it holds the program.
+Type the second command twice: the first run fills the folder, and the second reads the compiled program from
+it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from benchmarks import smoke
-from benchmarks.update import random_batch
+from benchmarks.timers import time_calls
+from benchmarks.update import random_update_batch
 
 BATCH, LENGTH, VOCABULARY = 8, 64, 1000
 
@@ -31,23 +33,19 @@ def main() -> None:
         intermediate_size=1024,
     )  # fmt: skip
     model, loss_fn = albert_tf.AlbertPretrainer(config), pretraining_loss_fn("sop")
-    batch = {name: tf.constant(x) for name, x in random_batch(BATCH, LENGTH, VOCABULARY).items()}
+    arrays = random_update_batch(BATCH, LENGTH, VOCABULARY)
+    batch = {name: tf.constant(array) for name, array in arrays.items()}
 
     @tf.function(autograph=False, jit_compile=True)
     def gradients() -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             terms = loss_fn.terms(model(batch, training=True, seed=tf.constant([1, 2])), batch)
             loss = tf.add_n([term.loss for term in terms.values()])
-        found = tape.gradient(loss, model.trainable_variables)
-        return [tf.convert_to_tensor(gradient) for gradient in found]
+        return [tf.convert_to_tensor(x) for x in tape.gradient(loss, model.trainable_variables)]
 
     gradients.get_concrete_function()  # traces
-    seconds = []
-    for _ in range(1 + flags.calls):
-        started = time.process_time()
-        gradients()
-        seconds.append(time.process_time() - started)
-    print(f"first call {seconds[0]:.2f} s, later ones {statistics.median(seconds[1:]):.2f} s of CPU time")
+    first, *later = time_calls(gradients, 1 + flags.calls, clock=time.process_time)
+    print(f"first call {first:.2f} s, later ones {statistics.median(later):.2f} s of CPU time")
 
 
 if __name__ == "__main__":

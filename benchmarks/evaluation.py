@@ -1,17 +1,16 @@
-"""How near is an evaluation to what the processor can do? Its time, and that of its matrix products alone.
+"""How near is an evaluation to the processor's limit? Its time, and the time of its matrix products alone.
 
     python -m benchmarks.evaluation --run minilm --task sst-2 --data glue/SST-2
 
-A network with a new head evaluates the dev set of a task of GLUE. Beside it run products of the same shapes:
-those of the dense layers, for the tokens that are no padding, and those of attention. The head reads the
-first token alone, so those of the last layer are for that token. Both take turns. Prints Markdown: the median
-seconds of either, their share, and the rate of the products.
+A network with a new head evaluates the dev set of a GLUE task. It takes turns with matrix products of the
+same shapes: the products of the dense layers, for all tokens but padding, and the products of attention. The
+head reads the first token alone, so the last layer multiplies for that token alone. Prints Markdown: the
+median seconds of both, their ratio, and the rate of the products.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,8 @@ from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.glue import GLUE
 from benchmarks import smoke
+from benchmarks.markdown_tables import print_header, print_row
+from benchmarks.timers import time_in_turns
 
 
 def main() -> None:
@@ -51,16 +52,16 @@ def main() -> None:
     predict = create_predict_fn(task, build_model(config, entries), flags.batch_size, True)
     batches = task_batches(examples.rows, flags.seq_length, flags.batch_size, shuffle=False, repeat=False)
     shapes = [(int(tf.reduce_sum(mask)), *mask.shape) for mask in (batch[INPUT_MASK] for batch in batches)]
-    multiply = products(config, shapes)
-    seconds = [(timed(lambda: predict(examples)), timed(multiply)) for _ in range(flags.rounds + 1)][1:]
-    whole, alone = map(statistics.median, zip(*seconds, strict=True))
-    operations = sum(flops(config, *shape) for shape in shapes)
-    print("| evaluation (s) | its products alone (s) | share | GFLOP/s of the products |\n|---|---|---|---|")
-    print(f"| {whole:.2f} | {alone:.2f} | {alone / whole:.0%} | {operations / alone / 1e9:.0f} |")
+    multiply = make_matmul_fn(config, shapes)
+    seconds = time_in_turns([lambda: predict(examples), multiply], flags.rounds, warm_up=1)
+    evaluation, matmul = map(statistics.median, seconds)
+    rate = sum(matmul_flops(config, *shape) for shape in shapes) / matmul / 1e9
+    print_header("evaluation (s)", "its products alone (s)", "share", "GFLOP/s of the products")
+    print_row(f"{evaluation:.2f}", f"{matmul:.2f}", f"{matmul / evaluation:.0%}", f"{rate:.0f}")
 
 
-def flops(config: AlbertConfig, tokens: int, rows: int, length: int) -> int:
-    """Operations of the products for a batch of T tokens in B rows of S."""
+def matmul_flops(config: AlbertConfig, tokens: int, rows: int, length: int) -> int:
+    """Operations of the matrix products for a batch of T tokens in B rows of S."""
     width, inner = config.hidden_size, config.intermediate_size
     per_token = 4 * width * width + 4 * width * inner  # queries, output and the feed-forward block
     keys_and_values, attention = 4 * tokens * width * width, 4 * rows * length * width
@@ -69,8 +70,8 @@ def flops(config: AlbertConfig, tokens: int, rows: int, length: int) -> int:
     return (config.num_hidden_layers - 1) * layer + last
 
 
-def products(config: AlbertConfig, shapes: list[tuple[int, int, int]]) -> Callable[[], Any]:
-    """A function that multiplies matrices of the shapes that the batches have."""
+def make_matmul_fn(config: AlbertConfig, shapes: list[tuple[int, int, int]]) -> Callable[[], Any]:
+    """A function that multiplies matrices of the shapes of all batches."""
     width, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
     sizes = ((width, 3 * width), (width, width), (width, inner), (inner, width))
     # Different kernels and queries in each layer: TensorFlow computes the same product only once.
@@ -78,7 +79,7 @@ def products(config: AlbertConfig, shapes: list[tuple[int, int, int]]) -> Callab
     specs = ([None, width], [None, inner], [None, heads, None, width // heads])
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(spec) for spec in specs])
-    def layers(x: tf.Tensor, y: tf.Tensor, queries: tf.Tensor) -> tf.Tensor:
+    def multiply(x: tf.Tensor, y: tf.Tensor, queries: tf.Tensor) -> tf.Tensor:
         corners, rows = [], tf.shape(queries)[0]
         for number, (qkv, output, up, down) in enumerate(kernels):
             if number == len(kernels) - 1:
@@ -99,14 +100,7 @@ def products(config: AlbertConfig, shapes: list[tuple[int, int, int]]) -> Callab
         )
         for tokens, rows, length in shapes
     ]
-    return lambda: [float(layers(*tensors)) for tensors in inputs]
-
-
-def timed(function: Callable[[], Any]) -> float:
-    """The seconds that a call takes."""
-    begun = time.perf_counter()
-    function()
-    return time.perf_counter() - begun
+    return lambda: [float(multiply(*tensors)) for tensors in inputs]
 
 
 if __name__ == "__main__":

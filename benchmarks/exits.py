@@ -3,16 +3,15 @@
     python -m benchmarks.exits --run run --data SST-2 --output exits
     python -m benchmarks.exits --run run --data SST-2 --output exits --config deep.json --steps 3000
 
-Fine-tunes a pre-trained run with `early_exit`, a seed after another, and prints Markdown: for each size of
-batch and each patience the accuracy, the layers and the speed beside all layers, medians over the seeds with
-their range. All layers and all patiences are measured in one process, one after the other. `--config` is a
-deeper network that begins with the run's weights, where its layers share them. The folder holds the runs;
-started again, it goes on where it stopped.
+Fine-tunes a pre-trained run with `early_exit` for each seed. Prints Markdown: for each batch size and
+patience the accuracy, the number of layers, and the speed compared with all layers, as medians of the seeds
+with their range. One process measures all layers and all patiences, one after the other. `--config` is a
+deeper network whose shared layers begin with the run's weights. The folder holds the runs; started again, the
+program continues where it stopped.
 """
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 
 from albert_tf.config import AlbertConfig
@@ -24,6 +23,7 @@ from albert_tf.runs.load_save import save
 from albert_tf.runs.run_directory import RunDirectory, best_run
 from albert_tf.runs.warm_start import warm_start_from
 from benchmarks import smoke
+from benchmarks.markdown_tables import format_range, print_header, print_row
 
 BATCHES = (1, 32)
 
@@ -53,7 +53,7 @@ def main() -> None:
     run = (
         Path(flags.run)
         if flags.config is None
-        else deepened(flags.run, flags.config, flags.output / "deeper")
+        else deepen_run(flags.run, flags.config, flags.output / "deeper")
     )
     names = ("steps", "seq_length", "learning_rate")
     recipe = {"early_exit": True, **{name: getattr(flags, name) for name in names}}
@@ -62,20 +62,19 @@ def main() -> None:
         finetune(
             Finetuning(output=output, init_from=run, task="sst-2", data=flags.data, recipe=recipe, seed=seed)
         )
-    print("| batch | patience | accuracy | layers | ms a text | times as fast |\n|---|---|---|---|---|---|")
+    print_header("batch", "patience", "accuracy", "layers", "ms a text", "times as fast")
     for batch_size in BATCHES:
-        found: dict[int, list[tuple[float, ...]]] = {}
+        results: dict[int, list[tuple[float, ...]]] = {}
         for seed in range(flags.seeds):
             report = exit_report(flags.output / f"seed-{seed}", flags.data, batch_size=batch_size)
-            for patience, *figures in report.tables[0].rows:
-                found.setdefault(patience, []).append(tuple(figures))
-        for patience, seeds in found.items():
-            cells = " | ".join(map(shown, zip(*seeds, strict=True)))
-            print(f"| {batch_size} | {patience} | {cells} |")
+            for patience, *metrics in report.tables[0].rows:
+                results.setdefault(patience, []).append(tuple(metrics))
+        for patience, seeds in results.items():
+            print_row(f"{batch_size}", f"{patience}", *map(format_seeds, zip(*seeds, strict=True)))
 
 
-def deepened(run: str, config: str, output: Path) -> Path:
-    """The weights of a run as one of a deeper network."""
+def deepen_run(run: str, config: str, output: Path) -> Path:
+    """Writes a run of a deeper network with the weights of another run."""
     if not output.exists():
         origin, task = best_run(run), {"model": "encoder"}
         network = AlbertConfig.from_json_file(config).replace(vocab_size=origin.config.vocab_size)
@@ -84,10 +83,9 @@ def deepened(run: str, config: str, output: Path) -> Path:
     return output
 
 
-def shown(values: tuple[float, ...]) -> str:
-    """The median, and the range where there are several."""
-    median = f"{statistics.median(values):.3f}"
-    return median if len(values) == 1 else f"{median} ({min(values):.3f} to {max(values):.3f})"
+def format_seeds(values: tuple[float, ...]) -> str:
+    """The median of the seeds, with their range if there are several."""
+    return format_range(values) if len(values) > 1 else f"{values[0]:.3f}"
 
 
 if __name__ == "__main__":

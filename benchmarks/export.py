@@ -1,12 +1,11 @@
-"""What an exported model costs beside the model in memory.
+"""Time of an exported model, compared with the model in memory.
 
     python -m benchmarks.export --vocabulary spiece.model
 
-Exports a network with random weights, and prints three things as Markdown: the time
-of its encoder in hub.KerasLayer by that of the model in memory; the time of text through the serving
-signature by that of the preprocessor and the encoder called by hand; and the time from loading to the first
-answer, in fresh processes. The two sides of a ratio take turns in one process; the ratio is the median of
-the ratios of the turns.
+Exports a network with random weights, and prints three comparisons as Markdown: the encoder in hub.KerasLayer
+with the model in memory; text through the serving signature with the preprocessor and the encoder called one
+after the other; and the time from loading to the first answer, in fresh processes. The two sides of a ratio
+take turns in one process; the ratio is the median of the ratios of the turns.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +22,9 @@ import tensorflow_hub as hub
 
 import albert_tf
 from benchmarks import smoke
+from benchmarks.markdown_tables import print_header, print_row
+from benchmarks.random_data import random_inputs
+from benchmarks.timers import time_in_turns
 from hub_export.export import export
 
 SEQ_LENGTH = 128
@@ -64,75 +65,63 @@ def main() -> None:
         model = albert_tf.AlbertEncoder(albert_tf.PRESETS[options.preset])
         albert_tf.save(model, run, vocabulary=options.vocabulary)
         export(run, output, seq_length=SEQ_LENGTH, check=False)
-        print("| what | batch | ms | ms of the other | ratio |\n|---|---|---|---|---|")
+        print_header("what", "batch", "ms", "ms of the other", "ratio")
         for batch in options.batch_sizes:
             compare_encoders(model, output, batch, options.rounds)
         for batch in options.batch_sizes:
             for title, text in TEXTS.items():
-                compare_paths(output, title, [text] * batch, options.rounds)
-        print("\n| module | loaded after, s | first answer after, s |\n|---|---|---|")
+                compare_text_to_output(output, title, [text] * batch, options.rounds)
+        print()
+        print_header("module", "loaded after, s", "first answer after, s")
         for name, path in (("encoder", output / "encoder"), ("serving", output / "serving/1")):
-            cells = [f"{seconds:.1f}" for seconds in first_answer(path, name, min(options.rounds, 3))]
-            print(f"| {name} | {' | '.join(cells)} |")
+            seconds = time_first_answer(path, name, min(options.rounds, 3))
+            print_row(name, *(f"{x:.1f}" for x in seconds))
 
 
 def compare_encoders(model: albert_tf.AlbertEncoder, output: Path, batch: int, rounds: int) -> None:
-    """The exported encoder in hub.KerasLayer, and the model in memory, both in a tf.function.
+    """Times the exported encoder in hub.KerasLayer and the model in memory, both in a tf.function.
 
-    The model beside itself says how far the ratio is to be trusted.
+    The model in memory, compared with itself, shows how exact the ratio is.
     """
-    inputs = {
-        "input_word_ids": tf.random.uniform([batch, SEQ_LENGTH], 5, model.config.vocab_size, tf.int32),
-        "input_mask": tf.ones([batch, SEQ_LENGTH], tf.int32),
-        "input_type_ids": tf.zeros([batch, SEQ_LENGTH], tf.int32),
-    }
+    arrays = random_inputs(batch, SEQ_LENGTH, model.config.vocab_size)
+    inputs = {name: tf.constant(array) for name, array in arrays.items()}
     layer = hub.KerasLayer(str(output / "encoder"))
     exported, memory, control = (
         tf.function(lambda inputs, call=call: call(inputs, training=False)["sequence_output"])
         for call in (layer, model, model)
     )
-    report("encoder in KerasLayer / model in memory", batch, *paired(exported, memory, inputs, rounds))
-    report("control: model in memory / itself", batch, *paired(control, memory, inputs, rounds))
+    print_ratio("encoder in KerasLayer / model in memory", batch, exported, memory, inputs, rounds)
+    print_ratio("control: model in memory / itself", batch, control, memory, inputs, rounds)
 
 
-def compare_paths(output: Path, title: str, texts: list[str], rounds: int) -> None:
-    """Text to pooled output: the serving signature, and the two modules one after the other."""
+def compare_text_to_output(output: Path, title: str, texts: list[str], rounds: int) -> None:
+    """Times texts to pooled outputs by the serving signature, and by the two modules one after the other."""
     preprocessor, encoder = (tf.saved_model.load(str(output / name)) for name in ("preprocessor", "encoder"))
-    serve = tf.saved_model.load(str(output / "serving/1")).signatures["serving_default"]
+    signature = tf.saved_model.load(str(output / "serving/1")).signatures["serving_default"]
 
-    def served(text: tf.Tensor) -> tf.Tensor:
-        return serve(text=text)["pooled_output"]
+    def serve(text: tf.Tensor) -> tf.Tensor:
+        return signature(text=text)["pooled_output"]
 
-    def by_hand(text: tf.Tensor) -> tf.Tensor:
+    def chain_modules(text: tf.Tensor) -> tf.Tensor:
         return encoder(preprocessor(text))["pooled_output"]
 
-    what = f"serving signature / preprocessor + encoder, {title}"
-    report(what, len(texts), *paired(served, by_hand, tf.constant(texts), rounds))
+    title = f"serving signature / preprocessor + encoder, {title}"
+    print_ratio(title, len(texts), serve, chain_modules, tf.constant(texts), rounds)
 
 
-def paired(first: Callable, second: Callable, argument: object, rounds: int) -> tuple[list, list]:
-    """The seconds of two functions that take turns."""
-    for _ in range(WARM_UP):
-        first(argument), second(argument)
-    times: tuple[list[float], list[float]] = ([], [])
-    for turn in range(rounds):
-        # Who goes first alternates, so that neither always finds the caches of the other.
-        for side in (0, 1) if turn % 2 else (1, 0):
-            started = time.perf_counter()
-            (first, second)[side](argument).numpy()
-            times[side].append(time.perf_counter() - started)
-    return times
+def print_ratio(
+    title: str, batch: int, first: Callable, second: Callable, argument: object, rounds: int
+) -> None:
+    """Times two functions in turns, and prints a row of the first table."""
+    calls = [lambda call=call: call(argument).numpy() for call in (first, second)]
+    seconds = time_in_turns(calls, rounds, WARM_UP, alternate=True)
+    ratio = statistics.median(a / b for a, b in zip(*seconds, strict=True))
+    medians = (f"{1000 * statistics.median(times):.1f}" for times in seconds)
+    print_row(title, f"{batch}", *medians, f"{ratio:.3f}")
 
 
-def report(what: str, batch: int, ours: list[float], theirs: list[float]) -> None:
-    """One row of the first table."""
-    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-    columns = [f"{1000 * statistics.median(times):.1f}" for times in (ours, theirs)]
-    print(f"| {what} | {batch} | {columns[0]} | {columns[1]} | {ratio:.3f} |", flush=True)
-
-
-def first_answer(folder: Path, kind: str, rounds: int) -> list[float]:
-    """Seconds to load a module and to its first answer, in fresh processes, the medians."""
+def time_first_answer(folder: Path, kind: str, rounds: int) -> list[float]:
+    """Median seconds until a module is loaded, and until its first answer, in fresh processes."""
     command = [sys.executable, "-c", FIRST_ANSWER, str(folder), kind]
     runs = [
         subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()

@@ -1,10 +1,9 @@
-"""How far a model in bfloat16, as it is exported, answers from the same model in float32.
+"""Differences of outputs between a model in float32 and its export in bfloat16.
 
     python -m benchmarks.export_precision
     python -m benchmarks.export_precision --run run --text prepared
 
-Random weights and random tokens, of one seed, or a pre-trained run and what is held out of its text; prints
-Markdown.
+Takes random weights and random tokens, or a pre-trained run and its held-out text. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -25,6 +24,8 @@ from albert_tf.runs.load_save import load
 from albert_tf.runs.run_directory import RunDirectory
 from albert_tf.settings import flatten_record
 from benchmarks import smoke
+from benchmarks.markdown_tables import print_header, print_row
+from benchmarks.random_data import random_batch
 from hub_export.export import cast_model
 
 ROWS, LENGTH, PREDICTIONS = 4, 128, 20
@@ -38,54 +39,43 @@ def main() -> None:
     parser.add_argument(
         "--preset", default="albert_base_v2", choices=albert_tf.PRESETS, help="(albert_base_v2)"
     )
-    parser.add_argument("--run", help="pre-trained, in the preset's place; with --text")
-    parser.add_argument("--text", help="folder of `albert-tf prepare` that holds documents out")
+    parser.add_argument("--run", help="pre-trained run, in place of the preset; with --text")
+    parser.add_argument("--text", help="folder of `albert-tf prepare` with held-out documents")
     flags = smoke.read_flags(parser, preset=smoke.PRESET)
     if (flags.run is None) != (flags.text is None):
         parser.error("--run and --text go together")
     keras.utils.set_random_seed(0)
     if flags.run:
-        model, batches = load(flags.run), held_out(flags.run, flags.text)
+        model, batches = load(flags.run), make_evaluation_dataset(flags.run, flags.text)
     else:
         model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[flags.preset])
-        batches = [random_batch(model.config.vocab_size)]
+        batches = [random_batch(ROWS, LENGTH, PREDICTIONS, model.config.vocab_size)]
     narrow = cast_model(model, "bfloat16")
-    pairs = [(answers(model, batch), answers(narrow, batch)) for batch in batches]
-    print("| output | largest value | largest difference |\n|---|---|---|")
+    pairs = [(compute_outputs(model, batch), compute_outputs(narrow, batch)) for batch in batches]
+    print_header("output", "largest value", "largest difference")
     for name in OUTPUTS:
         largest = max(np.abs(wide[name]).max() for wide, _ in pairs)
         difference = max(np.abs(wide[name] - narrow[name]).max() for wide, narrow in pairs)
-        print(f"| {name} | {largest:.3f} | {difference:.3f} |")
-    same = np.concatenate([np.equal(*(each["mlm_logits"].argmax(-1) for each in pair)) for pair in pairs])
-    print(f"\nOf {same.size} positions, the most likely piece is the same for {same.mean():.4f}")
+        print_row(name, f"{largest:.3f}", f"{difference:.3f}")
+    is_same = np.concatenate([np.equal(*(side["mlm_logits"].argmax(-1) for side in pair)) for pair in pairs])
+    print(f"\nOf {is_same.size} positions, the most likely piece is the same for {is_same.mean():.4f}")
     sizes = [sum(variable.numpy().nbytes for variable in m.variables) / 1e6 for m in (model, narrow)]
     print(f"Variables: {sizes[0]:.1f} MB in float32, {sizes[1]:.1f} MB in bfloat16")
 
 
-def answers(model: keras.Model, batch: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The outputs to compare, in float32: of tokens, not of padding, and logits of what is asked."""
+def compute_outputs(model: keras.Model, batch: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The outputs in float32, without padding; logits of the masked positions alone."""
     outputs = model(batch)
-    kept = {
-        "pooled_output": np.asarray(batch["input_mask"])[:, 0] > 0,  # not of rows that fill a batch
+    masks = {
+        "pooled_output": np.asarray(batch["input_mask"])[:, 0] > 0,  # without rows that fill a batch
         "sequence_output": np.asarray(batch["input_mask"]) > 0,
         "mlm_logits": np.asarray(batch[MLM_WEIGHTS]) > 0,
     }
-    return {name: outputs[name].numpy().astype(np.float32)[rows] for name, rows in kept.items()}
+    return {name: outputs[name].numpy().astype(np.float32)[mask] for name, mask in masks.items()}
 
 
-def random_batch(vocab_size: int) -> dict[str, Any]:
-    """Tokens without padding, of which the first of each row are asked for."""
-    return {
-        "input_word_ids": np.random.randint(5, vocab_size, [ROWS, LENGTH], np.int32),
-        "input_mask": np.ones([ROWS, LENGTH], np.int32),
-        "input_type_ids": np.zeros([ROWS, LENGTH], np.int32),
-        "masked_lm_positions": np.tile(np.arange(PREDICTIONS, dtype=np.int32), [ROWS, 1]),
-        MLM_WEIGHTS: np.ones([ROWS, PREDICTIONS], np.float32),
-    }
-
-
-def held_out(run: str, text: str) -> tf.data.Dataset:
-    """Batches of the text that `prepare` holds out, masked as the run was trained."""
+def make_evaluation_dataset(run: str, text: str) -> tf.data.Dataset:
+    """Batches of the documents that `prepare` holds out, masked by the settings of the run."""
     return pretraining_dataset(
         evaluation_files([text]),
         vocabulary=RunDirectory(run).vocabulary,

@@ -1,4 +1,4 @@
-"""How large the exported encoders are: variables beside parameters, and the graph.
+"""Sizes of exported encoders: their variables, compared with their parameters, and their graphs.
 
     python -m benchmarks.export_sizes
 
@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import albert_tf
 from benchmarks import smoke
+from benchmarks.markdown_tables import print_header, print_row
 from hub_export.modules import encoder_module
 
 
@@ -23,20 +24,20 @@ def main() -> None:
     presets = list(albert_tf.PRESETS)
     parser.add_argument("--presets", nargs="+", default=presets, choices=albert_tf.PRESETS, help="(all)")
     names = smoke.read_flags(parser, presets=smoke.PRESET).presets
-    print("| preset | parameters | variables, bytes a parameter | graph, MB |\n|---|---|---|---|")
+    print_header("preset", "parameters", "variables, bytes a parameter", "graph, MB")
     for name in names:
         print_size(name)
 
 
 def print_size(name: str) -> None:
-    """A row of the table."""
+    """Exports the encoder of a preset, and prints a row of the table."""
     model = albert_tf.AlbertPretrainer(albert_tf.PRESETS[name])
     parameters = sum(variable.shape.num_elements() for variable in model.trainable_weights)
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(encoder_module(model), folder)
         variables = sum(path.stat().st_size for path in Path(folder, "variables").iterdir())
         graph = Path(folder, "saved_model.pb").stat().st_size
-    print(f"| {name} | {parameters:,} | {variables / parameters:.3f} | {graph / 1e6:.1f} |", flush=True)
+    print_row(name, f"{parameters:,}", f"{variables / parameters:.3f}", f"{graph / 1e6:.1f}")
 
 
 if __name__ == "__main__":

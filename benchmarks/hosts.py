@@ -1,11 +1,11 @@
-"""What an update costs by the number of hosts: what is sent, and the time of processes of one machine.
+"""An update by several hosts: the bytes that each host sends, and the time by processes on one machine.
 
     python -m benchmarks.hosts
 
-An update of four rows of 128 tokens, LAMB, by 1, 2 and 4 processes that train together over loopback, with
-so few layers that four of them fit. They share the processors: the work stays the same, and what is added is
-what it costs to train together. Beside it the bytes that each host sends, which `albert-tf plan` computes.
-Prints Markdown; the medians of the updates of two rounds, in which the rows take turns.
+Times an update of four rows of 128 tokens, LAMB, by 1, 2 and 4 processes that train together over loopback,
+with so few layers that four processes fit into memory. They share the processors, so the work stays the same,
+and the added time is the cost of training together. `albert-tf plan` computes the bytes that each host sends.
+Prints Markdown: the medians of the updates of two rounds, in which the rows take turns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import statistics
 import albert_tf
 from albert_tf.analysis.run_plan import StepSettings, estimate_run
 from benchmarks import smoke
-from benchmarks.paper.timing import update_seconds
+from benchmarks.markdown_tables import print_header, print_row
+from benchmarks.paper.timing import time_updates_by_processes
 
 HOSTS, LAYERS, ROUNDS = (1, 2, 4), 2, 2
 
@@ -30,13 +31,13 @@ def main() -> None:
     times: dict[tuple[str, int], list[float]] = {row: [] for row in rows}
     for _ in range(1 if options.smoke else ROUNDS):
         for preset, number in rows:
-            times[preset, number] += update_seconds(preset, number, LAYERS)
-    print("| network | hosts | sent by each, MB an update | seconds an update |\n|---|---|---|---|")
+            times[preset, number] += time_updates_by_processes(preset, number, LAYERS)
+    print_header("network", "hosts", "sent by each, MB an update", "seconds an update")
     for preset, number in rows:
         config = albert_tf.PRESETS[preset].replace(num_hidden_layers=LAYERS)
         settings = StepSettings(config=config, batch_size=4, seq_length=128, predictions=20, devices=number)
         sent = estimate_run(settings, steps=1)["bytes_sent"] / 1e6
-        print(f"| {preset} | {number} | {sent:.0f} | {statistics.median(times[preset, number]):.2f} |")
+        print_row(preset, f"{number}", f"{sent:.0f}", f"{statistics.median(times[preset, number]):.2f}")
 
 
 if __name__ == "__main__":

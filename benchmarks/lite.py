@@ -209,13 +209,13 @@ def huggingface_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tupl
     import torch
     import transformers
 
-    from examples.runtimes.tokens import Tokens
+    from examples.runtimes.tokens import ConvertedTokenizer
 
     torch.set_num_threads(os.cpu_count() or 1)
-    before, tokens = resident(), Tokens(folder / "float32/serving/1/assets")
+    before, tokenizer = resident(), ConvertedTokenizer(folder / "float32/serving/1/assets")
     network, is_other = folder / "huggingface", row.endswith("shape")
     if is_other:
-        config = transformers.DistilBertConfig(vocab_size=tokens.pieces.get_piece_size(), num_labels=2)
+        config = transformers.DistilBertConfig(vocab_size=tokenizer.pieces.get_piece_size(), num_labels=2)
         model = transformers.DistilBertForSequenceClassification(config)
         model.save_pretrained(network := folder / "distilbert")
     else:
@@ -229,8 +229,8 @@ def huggingface_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tupl
         model = torch.compile(model, dynamic=True)
 
     def answer(texts: list[str]) -> Sequence[str]:
-        found = tokens.inputs(texts)
-        ids, mask = (torch.from_numpy(found[name]).long() for name in ("input_word_ids", "input_mask"))
+        inputs = tokenizer(texts)
+        ids, mask = (torch.from_numpy(inputs[name]).long() for name in ("input_word_ids", "input_mask"))
         with torch.inference_mode():
             return [LABELS[number] for number in model(input_ids=ids, attention_mask=mask).logits.argmax(1)]
 

@@ -1,17 +1,16 @@
-"""What do head and tail, or windows, bring where texts are longer than an input? Film reviews at 128 tokens.
+"""Do head and tail, or windows, help where texts are longer than an input? Film reviews at 128 tokens.
 
     python -m benchmarks.long_documents --init_from run --data imdb --output long_documents
 
-Fine-tunes a run on 2,400 reviews in each way, for the same epochs and with three seeds each; the test data is
-looked at once, after the last update. Prints Markdown: accuracy, of the seeds the median and the range, and
-the time of a prediction, the median of the seeds, after a first one that traces the network. Windows see the
-same texts as often, in more updates. Started again, it goes on where it stopped.
+Fine-tunes a run on 2,400 reviews with each setting of --long, for the same epochs and with three seeds. The
+test data is read once, after the last update. Prints Markdown: the accuracy (median and range of the seeds),
+and the time of a prediction (median of the seeds), after a first prediction, which traces the network.
+Windows need more updates for the same epochs. Started again, the program continues where it stopped.
 """
 
 from __future__ import annotations
 
 import statistics
-import time
 from pathlib import Path
 
 from albert_tf.finetuning.finetune import finetune_runs
@@ -19,8 +18,10 @@ from albert_tf.finetuning.finetuned_model import load_finetuned
 from albert_tf.finetuning.finetuning_settings import Finetuning
 from albert_tf.tasks.columns import Columns
 from benchmarks import smoke, transfer
+from benchmarks.markdown_tables import format_range, print_header, print_row
+from benchmarks.timers import time_call
 
-WAYS = {
+LONG_TEXT_RECIPES = {
     "truncate": {"long": "truncate"},
     "head_tail": {"long": "head_tail"},
     "windows, mean": {"long": "windows", "window_pooling": "mean"},
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--seq_length", type=int, default=128, help="tokens (128)")
     parser.add_argument("--doc_stride", type=int, default=96, help="from one window to the next (96)")
     parser.add_argument("--pooling", default="mean", help="what the head reads, first or mean (mean)")
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each way (3)")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each setting (3)")
     flags = smoke.read_flags(
         parser,
         init_from=smoke.pretrained_run,
@@ -56,11 +57,13 @@ def main() -> None:
     )
     ((_, data),) = transfer.imdb(flags.data, flags.reviews)
     train, test = (
-        transfer.written(flags.output / f"{name}.jsonl", transfer.some(examples, flags.reviews))
+        transfer.write_example_lines(
+            flags.output / f"{name}.jsonl", transfer.sample_examples(examples, flags.reviews)
+        )
         for name, examples in data._asdict().items()
     )
-    print("| texts | accuracy | ms a text |\n|---|---|---|")
-    for name, way in WAYS.items():
+    print_header("texts", "accuracy", "ms a text")
+    for name, recipe in LONG_TEXT_RECIPES.items():
         names = ("epochs", "learning_rate", "batch_size", "seq_length", "pooling")
         settings = Finetuning(
             output=flags.output / name.replace(", ", "_"),
@@ -69,27 +72,23 @@ def main() -> None:
             train=train,
             eval=test,
             columns=Columns("text", None, "label"),
-            recipe={**{name: getattr(flags, name) for name in names}, **way},
-            questions={"doc_stride": flags.doc_stride} if way["long"] == "windows" else {},
-            loop={"eval_every": 0, "checkpoint_every": 0},  # at the end: no step is chosen
+            recipe={**{name: getattr(flags, name) for name in names}, **recipe},
+            questions={"doc_stride": flags.doc_stride} if recipe["long"] == "windows" else {},
+            loop={"eval_every": 0, "checkpoint_every": 0},  # once, after the last step
         )
         _, dev = finetune_runs(settings, flags.seeds)
         (records,) = dev.values()
-        found = [measured(Path(settings.output) / f"seed-{n}", records) for n in range(flags.seeds)]
-        accuracies, times = zip(*found, strict=True)
-        cell = f"{statistics.median(accuracies):.3f} ({min(accuracies):.3f} to {max(accuracies):.3f})"
-        print(f"| {name} | {cell} | {statistics.median(times):.2f} |", flush=True)
+        runs = (Path(settings.output) / f"seed-{seed}" for seed in range(flags.seeds))
+        accuracies, times = zip(*(evaluate_and_time(run, records) for run in runs), strict=True)
+        print_row(name, format_range(accuracies), f"{statistics.median(times):.2f}")
 
 
-def measured(run: Path, records: list) -> tuple[float, float]:
+def evaluate_and_time(run: Path, records: list) -> tuple[float, float]:
     """The accuracy of a run on records, and the milliseconds of a prediction."""
-    trained = load_finetuned(run)
-    predictions = trained.predict(records).predictions
-    started = time.perf_counter()
-    trained.predict(records)
-    took = time.perf_counter() - started
-    metrics = trained.task.metrics(records, predictions)
-    return metrics["accuracy"], 1000 * took / len(records)
+    model = load_finetuned(run)
+    predictions = model.predict(records).predictions
+    seconds = time_call(lambda: model.predict(records))
+    return model.task.metrics(records, predictions)["accuracy"], 1000 * seconds / len(records)
 
 
 if __name__ == "__main__":

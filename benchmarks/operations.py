@@ -1,14 +1,13 @@
-"""Operations of a forward pass, which a GPU without XLA launches one by one.
+"""Counts the operations of a forward pass, which a GPU without XLA launches one by one.
 
     python -m benchmarks.operations [--config albert_base_v2] [--precision bfloat16]
 
-A line each: as it is traced, as TensorFlow's own graph optimizer leaves it, and of what kinds these are. A
-chain that XLA compiles (`fused`, in training) is one operation.
+Prints a line for each graph: the number of operations as traced and as optimized by TensorFlow, and the most
+frequent kinds of the latter. A chain that XLA compiles (`fused`, in training) is one operation.
 """
 
 from __future__ import annotations
 
-import argparse
 import collections
 
 import tensorflow as tf
@@ -22,13 +21,13 @@ from albert_tf.constants import ENCODER_INPUTS, POLICIES
 from benchmarks import smoke
 
 ROWS, LENGTH = 32, 128
-NO_WORK = ("Const", "Placeholder", "NoOp", "Identity")  # which launch nothing
+NO_WORK = ("Const", "Placeholder", "NoOp", "Identity")  # they launch no kernel
 
 Counts = collections.Counter[str]
 
 
-def counted(config: str, policy: str, *, training: bool, fused: bool) -> tuple[Counts, Counts]:
-    """Operations by kind, as traced and as optimized."""
+def count_operations(config: str, policy: str, *, training: bool, fused: bool) -> tuple[Counts, Counts]:
+    """Counts operations by kind, as traced and as optimized."""
     encoder = AlbertEncoder(PRESETS[config].replace(vocab_size=100), dtype=policy, fused=fused)
     spec = {name: tf.TensorSpec([ROWS, LENGTH], tf.int32, name) for name in ENCODER_INPUTS}
 
@@ -40,11 +39,11 @@ def counted(config: str, policy: str, *, training: bool, fused: bool) -> tuple[C
     traced = forward.get_concrete_function(spec)
     frozen = convert_variables_to_constants_v2(traced)
     graph = export_meta_graph(graph_def=frozen.graph.as_graph_def(), graph=frozen.graph)
-    fetched = meta_graph_pb2.CollectionDef()
-    fetched.node_list.value.extend(output.name for output in frozen.outputs)
-    graph.collection_def["train_op"].CopyFrom(fetched)
+    outputs_to_keep = meta_graph_pb2.CollectionDef()
+    outputs_to_keep.node_list.value.extend(output.name for output in frozen.outputs)
+    graph.collection_def["train_op"].CopyFrom(outputs_to_keep)
     settings = config_pb2.ConfigProto()
-    settings.graph_options.rewrite_options.min_graph_nodes = -1  # however small it is
+    settings.graph_options.rewrite_options.min_graph_nodes = -1  # graphs of any size
     optimized = tf_optimizer.OptimizeGraph(settings, graph)
     return (
         collections.Counter(operation.type for operation in traced.graph.get_operations()),
@@ -54,12 +53,13 @@ def counted(config: str, policy: str, *, training: bool, fused: bool) -> tuple[C
 
 def main() -> None:
     """Prints the lines."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = smoke.create_parser(__doc__)
     parser.add_argument("--config", default="albert_base_v2", choices=PRESETS)
     parser.add_argument("--precision", default="float32", choices=POLICIES)
     flags = smoke.read_flags(parser, config=smoke.PRESET)
     for training, fused in ((False, False), (True, False), (True, True)):
-        traced, optimized = counted(flags.config, POLICIES[flags.precision], training=training, fused=fused)
+        policy = POLICIES[flags.precision]
+        traced, optimized = count_operations(flags.config, policy, training=training, fused=fused)
         launched = optimized.total() - sum(optimized[kind] for kind in NO_WORK)
         kinds = ", ".join(f"{kind} {count}" for kind, count in optimized.most_common(12))
         print(

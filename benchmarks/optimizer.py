@@ -1,32 +1,31 @@
-"""Time and memory of an optimizer's step: its maths compiled by XLA, beside plain operations.
+"""Time and memory of an optimizer's step, compiled by XLA or as plain operations.
 
     python -m benchmarks.optimizer
     python -m benchmarks.optimizer --preset albert_xlarge_v2 --steps 5
 
-Applies random gradients to the variables of a network, in fresh processes that take turns. Prints a row each
-as Markdown: the median milliseconds of a step, the seconds of the first one, which traces and compiles, and
-the peak of resident memory during the steps above what is resident before them, as a multiple of the
-parameters' bytes.
+Applies random gradients to the variables of a network, in fresh processes that take turns. Prints two rows as
+Markdown: the median milliseconds of a step; the seconds of the first step, which traces and compiles; and
+the growth of the peak of resident memory during the steps, as a multiple of the parameters' bytes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
-import subprocess
 import sys
-import time
 
 from benchmarks import smoke
+from benchmarks.markdown_tables import print_header, print_row
+from benchmarks.memory import max_resident_bytes
+from benchmarks.timers import run_module, time_calls
 
 ONE_MACHINE = "one_machine"  # the largest network of the recipe of this name
-WAYS = ("plain", "compiled")
+IMPLEMENTATIONS = ("plain", "compiled")
 
 
 def main() -> None:
-    """The command line; --way is for its own processes."""
+    """Prints the table; with --way, measures one implementation in this process."""
     parser = smoke.create_parser(__doc__)
     parser.add_argument(
         "--preset", default=ONE_MACHINE, help="or a preset such as albert_xlarge_v2 (one_machine)"
@@ -34,25 +33,23 @@ def main() -> None:
     parser.add_argument("--optimizer", choices=("adamw", "lamb"), default="adamw", help="(adamw)")
     parser.add_argument("--steps", type=int, default=50, help="timed in each process (50)")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each way (3)")
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--way", choices=IMPLEMENTATIONS, help=argparse.SUPPRESS)
     options = smoke.read_flags(parser, preset=smoke.PRESET, steps=1, rounds=1)
     if options.way:
-        print(json.dumps(measured(options)))
+        print(json.dumps(measure_steps(options)))
         return
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+    results: dict[str, list[dict[str, float]]] = {name: [] for name in IMPLEMENTATIONS}
     for _ in range(options.rounds):
-        for way in WAYS:
-            command = [sys.executable, "-m", "benchmarks.optimizer", *sys.argv[1:], f"--way={way}"]
-            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            found[way].append(json.loads(output.splitlines()[-1]))
-    print(f"| {options.preset}, {options.optimizer} | ms | first, s | peak / parameters |\n|---|---|---|---|")
-    for way, results in found.items():
-        ms, first, memory = (statistics.median(r[key] for r in results) for key in ("ms", "first", "memory"))
-        print(f"| {way} | {ms:.1f} | {first:.2f} | {memory:.1f} × |")
+        for name in IMPLEMENTATIONS:
+            results[name].append(run_module("benchmarks.optimizer", *sys.argv[1:], f"--way={name}"))
+    print_header(f"{options.preset}, {options.optimizer}", "ms", "first, s", "peak / parameters")
+    for name, runs in results.items():
+        ms, first, memory = (statistics.median(run[key] for run in runs) for key in ("ms", "first", "memory"))
+        print_row(name, f"{ms:.1f}", f"{first:.2f}", f"{memory:.1f} ×")
 
 
-def measured(options: argparse.Namespace) -> dict[str, float]:
-    """The figures of one process."""
+def measure_steps(options: argparse.Namespace) -> dict[str, float]:
+    """The times and the memory of steps in this process."""
     import tensorflow as tf
 
     from albert_tf import PRESETS, AlbertPretrainer
@@ -78,19 +75,11 @@ def measured(options: argparse.Namespace) -> dict[str, float]:
             skip_gradients_aggregation=True,
         )
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    seconds = []
-    for _ in range(1 + options.steps):
-        begin = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - begin)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    parameters = 4 * sum(variable.shape.num_elements() for variable in variables)
-    return {
-        "ms": 1000 * statistics.median(seconds[1:]),
-        "first": seconds[0],
-        "memory": 1024 * peak / parameters,
-    }
+    before = max_resident_bytes()
+    first, *later = time_calls(step, 1 + options.steps)
+    growth = max_resident_bytes() - before
+    parameter_bytes = 4 * sum(variable.shape.num_elements() for variable in variables)
+    return {"ms": 1000 * statistics.median(later), "first": first, "memory": growth / parameter_bytes}
 
 
 if __name__ == "__main__":

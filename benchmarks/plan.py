@@ -1,23 +1,23 @@
-"""Memory that `albert-tf plan` predicts, beside the measured peaks of real updates.
+"""Memory that `albert-tf plan` predicts, compared with the measured peaks of updates.
 
     python -m benchmarks.plan
     python -m benchmarks.plan --cases xlarge
 
-Trains a network for two updates on random tokens as `pretrain` does on a CPU, by LAMB, in a fresh process
-for each case. Prints a row each as Markdown: the peak of resident memory above what is resident once
-TensorFlow is imported, and what the arithmetic of `albert_tf.analysis.run_plan` says. The largest case takes
-about 8 GB.
+Trains a network for two updates on random tokens as `pretrain` does on a CPU, by LAMB. Each case has a fresh
+process and a row of Markdown: the peak of resident memory above the memory once TensorFlow is imported, and
+the prediction of `albert_tf.analysis.run_plan`. The largest case takes about 8 GB.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from typing import Any
 
 from benchmarks import smoke
+from benchmarks.markdown_tables import print_header, print_row
+from benchmarks.timers import run_module
 from benchmarks.update import PREDICTIONS, train
 
 # Preset, examples, tokens, and the settings of the update.
@@ -34,7 +34,7 @@ CASES: list[tuple[str, int, int, dict[str, Any]]] = [
     ("albert_xlarge_v2", 4, 128, {}),
     ("albert_xlarge_v2", 4, 128, {"remat": True}),
     ("bert_base", 8, 128, {}),
-    # Of these the arithmetic was not fitted.
+    # The constants of the prediction were not fitted to the following cases.
     ("albert_base_v1", 8, 128, {}),
     ("albert_base_v2", 16, 128, {}),
     ("albert_large_v2", 2, 512, {}),
@@ -42,7 +42,7 @@ CASES: list[tuple[str, int, int, dict[str, Any]]] = [
 
 
 def main() -> None:
-    """The command line; --case is for its own processes."""
+    """Prints the table; with --case, measures one case in this process."""
     parser = smoke.create_parser(__doc__)
     parser.add_argument("--cases", default="", help="those whose preset has this in its name (all)")
     parser.add_argument("--case", type=int, help=argparse.SUPPRESS)
@@ -50,22 +50,20 @@ def main() -> None:
     if options.smoke:
         CASES.append((smoke.PRESET, 2, 16, {}))
     if options.case is not None:
-        print(json.dumps(measured(*CASES[options.case])))
+        print(json.dumps(measure_memory(*CASES[options.case])))
         return
-    columns = "network", "examples × tokens", "way", "measured, GB", "predicted, GB", "ratio"
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    print_header("network", "examples × tokens", "way", "measured, GB", "predicted, GB", "ratio")
     for number, (preset, rows, length, settings) in enumerate(CASES):
         if options.cases in preset:
-            command = [sys.executable, "-m", "benchmarks.plan", *sys.argv[1:], f"--case={number}"]
-            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            peak, expected = json.loads(output), predicted(preset, rows, length, settings)
+            measured = run_module("benchmarks.plan", *sys.argv[1:], f"--case={number}")
+            predicted = predict_memory(preset, rows, length, settings)
             way = ", ".join(f"{name} {value}" for name, value in settings.items())
-            cells = (f"{rows} × {length}", way, f"{peak / 1e9:.2f}", f"{expected / 1e9:.2f}")
-            print(f"| {preset} | {' | '.join(cells)} | {expected / peak:.2f} |", flush=True)
+            gigabytes = (f"{value / 1e9:.2f}" for value in (measured, predicted))
+            print_row(preset, f"{rows} × {length}", way, *gigabytes, f"{predicted / measured:.2f}")
 
 
-def predicted(preset: str, rows: int, length: int, settings: dict[str, Any]) -> float:
-    """Bytes by arithmetic."""
+def predict_memory(preset: str, rows: int, length: int, settings: dict[str, Any]) -> float:
+    """The prediction for a case, in bytes."""
     from albert_tf import PRESETS
     from albert_tf.analysis.run_plan import StepSettings, estimate_memory
     from albert_tf.training.compute_settings import ComputeConfig
@@ -75,8 +73,8 @@ def predicted(preset: str, rows: int, length: int, settings: dict[str, Any]) -> 
     return estimate_memory(StepSettings(config=PRESETS[preset], **sizes, compute=compute)).peak
 
 
-def measured(preset: str, rows: int, length: int, settings: dict[str, Any]) -> float:
-    """Bytes of this process above what it has once TensorFlow is imported."""
+def measure_memory(preset: str, rows: int, length: int, settings: dict[str, Any]) -> float:
+    """The peak of this process above the memory once TensorFlow is imported, in bytes."""
     from albert_tf import PRESETS
 
     config = PRESETS[preset]
@@ -90,8 +88,8 @@ def measured(preset: str, rows: int, length: int, settings: dict[str, Any]) -> f
         precision=settings.get("precision", "float32"),
         xla=False,
     )
-    ways = {name: int(value) for name, value in settings.items() if name != "precision"}
-    return train(options, fused=1, **ways)["whole"]  # type: ignore[return-value]
+    variant = {name: int(value) for name, value in settings.items() if name != "precision"}
+    return train(options, fused=1, **variant)["whole"]  # type: ignore[return-value]
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""What an exported encoder costs in other runtimes, and how far their answers are from TensorFlow's.
+"""Size and time of an exported encoder in other runtimes, and the distance of its outputs from TensorFlow's.
 
     python -m benchmarks.runtimes
 
-Exports a network of albert_base's shape with random weights, or the run that --run names, converts it by
-`hub_export --to`, and prints as Markdown: the size of what
-is deployed, the time of an input of 16 and of 128 tokens, and the largest difference of `pooled_output`. Each
-runtime has a process of its own, one after the other, and as many threads as there are cores. The scripts of
-examples/runtimes load it.
+Exports a network of albert_base's shape with random weights, or the run of --run, and converts it by
+`hub_export --to`. Prints Markdown: the size of the deployed files, the time of an input of 16 and of 128
+tokens, and the largest difference of `pooled_output`. The runtimes have a process each, one after the other,
+and as many threads as there are cores. The scripts of examples/runtimes load the networks.
 """
 
 from __future__ import annotations
@@ -15,10 +14,8 @@ import argparse
 import importlib
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import smoke
+from benchmarks.markdown_tables import print_header, print_row
+from benchmarks.random_data import add_noise, random_inputs
+from benchmarks.timers import run_module, time_calls
 
 ROOT = Path(__file__).resolve().parents[1]
 LENGTHS = (16, 128)
@@ -33,7 +33,14 @@ WARM_UP = 10
 
 
 class Row(NamedTuple):
-    """A runtime of `hub_export --to`, the script of examples/runtimes that loads its file, with arguments."""
+    """A row of the table.
+
+    Attributes:
+      runtime: runtime of `hub_export --to`.
+      script: script of examples/runtimes whose `load` reads the file.
+      file: name of the network's file.
+      load: further arguments of `load`.
+    """
 
     runtime: str
     script: str
@@ -61,30 +68,20 @@ def main() -> None:
     options = smoke.read_flags(parser, rounds=1)
     if options.measure:
         row, folder = options.measure
-        print(json.dumps(measured(row, Path(folder), options.rounds)))
+        print(json.dumps(measure_runtime(row, Path(folder), options.rounds)))
         return
     with tempfile.TemporaryDirectory() as folder:
         write_encoder(options.run, Path(folder), smoke.PRESET if options.smoke else "albert_base_v2")
-        print("| runtime | MB | ms, 1×16 | ms, 1×128 | largest difference |\n|---|---|---|---|---|")
+        print_header("runtime", "MB", "ms, 1×16", "ms, 1×128", "largest difference")
         for row in (TENSORFLOW, *ROWS):
-            command = [
-                sys.executable,
-                "-m",
-                "benchmarks.runtimes",
-                "--rounds",
-                str(options.rounds),
-                "--measure",
-                row,
-                folder,
-            ]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            result = json.loads(done.stdout.splitlines()[-1])
-            times = " | ".join(f"{milliseconds:.1f}" for milliseconds in result["milliseconds"])
-            print(f"| {row} | {result['mb']:.1f} | {times} | {result['difference']:.1e} |", flush=True)
+            flags = ["--rounds", options.rounds, "--measure", row, folder]
+            result = run_module("benchmarks.runtimes", *flags)
+            times = (f"{milliseconds:.1f}" for milliseconds in result["milliseconds"])
+            print_row(row, f"{result['mb']:.1f}", *times, f"{result['difference']:.1e}")
 
 
 def write_encoder(run: Path | None, folder: Path, preset: str) -> None:
-    """Writes the module, its run's place, and what it is asked and answers by TensorFlow at each length."""
+    """Writes the module, the path of its run, and inputs of each length with TensorFlow's outputs."""
     import tensorflow as tf
 
     import albert_tf
@@ -94,38 +91,34 @@ def write_encoder(run: Path | None, folder: Path, preset: str) -> None:
         model = albert_tf.load(run).encoder
     else:
         model = albert_tf.AlbertEncoder(albert_tf.PRESETS[preset])
-        for number, variable in enumerate(model.variables):  # no bias 0, no gain 1: what is left out shows
-            variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
+        add_noise(model.variables)
     run = folder / "run"
     albert_tf.save(model, run)
     (folder / "run.txt").write_text(str(run.resolve()))
     export(run, folder / "hub", encoder_only=True, check=False)
     encoder = tf.saved_model.load(str(folder / "hub/encoder"))
-    random = np.random.default_rng(0)
-    vocab_size = model.config.vocab_size
     for length in LENGTHS:
-        mask = np.ones([1, length], np.int32)
-        ids = random.integers(5, vocab_size, mask.shape, dtype=np.int32)
-        inputs = {"input_word_ids": ids, "input_mask": mask, "input_type_ids": 0 * mask}
-        answer = encoder({name: tf.constant(array) for name, array in inputs.items()})["pooled_output"]
-        np.savez(folder / f"inputs-{length}.npz", expected=answer.numpy(), **inputs)
+        inputs = random_inputs(1, length, model.config.vocab_size)
+        outputs = encoder({name: tf.constant(array) for name, array in inputs.items()})
+        np.savez(folder / f"inputs-{length}.npz", expected=outputs["pooled_output"].numpy(), **inputs)
 
 
-def measured(row: str, folder: Path, rounds: int) -> dict[str, object]:
+def measure_runtime(row: str, folder: Path, rounds: int) -> dict[str, object]:
     """Size, times and largest difference of one runtime."""
-    found: dict[str, list[float]] = {"milliseconds": [], "differences": []}
+    milliseconds, differences = [], []
     for length in LENGTHS:
         inputs = dict(np.load(folder / f"inputs-{length}.npz"))
         expected = inputs.pop("expected")
-        pooled_output, files = loaded(row, folder, length)
-        found["differences"].append(float(np.abs(pooled_output(inputs) - expected).max()))
-        found["milliseconds"].append(1000 * median_seconds(lambda: pooled_output(inputs), rounds))  # noqa: B023
+        pooled_output, files = load_encoder(row, folder, length)
+        differences.append(float(np.abs(pooled_output(inputs) - expected).max()))
+        seconds = time_calls(lambda: pooled_output(inputs), rounds, WARM_UP)  # noqa: B023
+        milliseconds.append(1000 * statistics.median(seconds))
     size = sum(file.stat().st_size for file in files)
-    return {**found, "mb": size / 1e6, "difference": max(found["differences"])}
+    return {"milliseconds": milliseconds, "mb": size / 1e6, "difference": max(differences)}
 
 
-def loaded(row: str, folder: Path, length: int) -> tuple[Callable[[Inputs], np.ndarray], list[Path]]:
-    """The encoder in a runtime, from its inputs to the pooled output, and the files that it is made of."""
+def load_encoder(row: str, folder: Path, length: int) -> tuple[Callable[[Inputs], np.ndarray], list[Path]]:
+    """A function from the encoder's inputs to its pooled output in a runtime, and the encoder's files."""
     encoder = folder / "hub/encoder"
     if row == TENSORFLOW:
         import tensorflow as tf
@@ -139,26 +132,15 @@ def loaded(row: str, folder: Path, length: int) -> tuple[Callable[[Inputs], np.n
         return pooled_output, [file for file in encoder.rglob("*") if file.is_file()]
     sys.path.append(str(ROOT / "examples/runtimes"))
     runtime = ROWS[row]
-    place = folder / f"{runtime.runtime}-{length}"  # LiteRT's graph is for one length
-    if not place.exists():
+    network = folder / f"{runtime.runtime}-{length}"  # LiteRT's graph is for one length
+    if not network.exists():
         from hub_export.other_runtimes import export_to
 
-        export_to((folder / "run.txt").read_text(), place, runtime.runtime, seq_length=length)
-    model = place / runtime.file
-    outputs, _ = importlib.import_module(runtime.script).load(str(model), **runtime.load)
-    files = list(place.glob(f"{model.stem}.*"))
-    return lambda inputs: outputs(inputs)["pooled_output"], files
-
-
-def median_seconds(call: Callable[[], object], rounds: int) -> float:
-    """The median of the times of a call, once it is warm."""
-    times = []
-    for number in range(WARM_UP + rounds):
-        started = time.perf_counter()
-        call()
-        if number >= WARM_UP:
-            times.append(time.perf_counter() - started)
-    return statistics.median(times)
+        export_to((folder / "run.txt").read_text(), network, runtime.runtime, seq_length=length)
+    model = network / runtime.file
+    compute, _ = importlib.import_module(runtime.script).load(str(model), **runtime.load)
+    files = list(network.glob(f"{model.stem}.*"))
+    return lambda inputs: compute(inputs)["pooled_output"], files
 
 
 if __name__ == "__main__":

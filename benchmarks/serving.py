@@ -1,16 +1,17 @@
-"""How many texts a second a served model answers, one at a time and in batches that the server collects.
+"""How many texts per second does a server answer, one at a time and in batches?
 
     python -m benchmarks.serving
 
-Exports a classifier of albert_base's shape with random weights, or the run that --run names, and serves it
-on loopback from a process of its own, which stands in for TF Serving: TensorFlow's own batching (the server
-has the same code) collects requests for at most 2 ms into at most 32 rows, or each request is computed by
-itself. Clients of examples/serving/load_test.py send sentences of different lengths. Prints Markdown.
+Exports a classifier of albert_base's shape with random weights, or the run of --run, and serves it on
+loopback from a process that stands in for TF Serving. The process computes each request by itself, or
+TensorFlow's batching, whose code TF Serving has, too, collects requests for at most 2 ms into at most 32
+rows. Clients of examples/serving/load_test.py send sentences of different lengths. Prints Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import subprocess
 import sys
@@ -22,9 +23,9 @@ from pathlib import Path
 from benchmarks import smoke
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "examples/serving"))  # as a script has its own folder there
+sys.path.append(str(ROOT / "examples/serving"))  # its modules import each other as scripts do
 
-ROWS_OF_A_BATCH, WAIT_MS = 32, 2  # as examples/serving/batching.config has them
+MAX_BATCH_SIZE, WAIT_MS = 32, 2  # also in examples/serving/batching.config
 
 
 def main() -> None:
@@ -42,13 +43,13 @@ def main() -> None:
     if options.serve:
         serve(*options.serve)
         return
-    from load_test import HEAD, load
+    from load_test import HEAD, measure_load
 
     from hub_export.export import export
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run = options.run or untrained(folder, smoke.PRESET if options.smoke else "albert_base_v2")
+        run = options.run or write_untrained_run(folder, smoke.PRESET if options.smoke else "albert_base_v2")
         export(run, folder / "hub", check=False)
         texts = smoke.sentences(500)
         for batched in (False, True):
@@ -59,16 +60,16 @@ def main() -> None:
             ) as server:
                 try:
                     address = f"localhost:{int(server.stdout.readline())}"
-                    asked = {"address": address, "texts": texts, "signature": "serving_default"}
-                    load(clients=max(options.clients), seconds=min(options.seconds, 3), **asked)  # warm up
+                    measure = functools.partial(measure_load, address, texts, signature="serving_default")
+                    measure(clients=max(options.clients), seconds=min(options.seconds, 3))  # warms up
                     for clients in options.clients:
-                        print(load(clients=clients, seconds=options.seconds, **asked).row(), flush=True)
+                        print(measure(clients=clients, seconds=options.seconds).row(), flush=True)
                 finally:
                     server.kill()
 
 
-def untrained(folder: Path, preset: str) -> Path:
-    """A run directory of a classifier whose weights nobody has trained."""
+def write_untrained_run(folder: Path, preset: str) -> Path:
+    """Writes the run directory of a classifier with random weights."""
     import albert_tf
 
     vocabulary = smoke.vocabulary()
@@ -80,30 +81,30 @@ def untrained(folder: Path, preset: str) -> Path:
 
 
 def serve(model: str, batched: str) -> None:
-    """Prints its port and serves a model, until somebody kills the process, or for an hour."""
+    """Prints a port, and serves a model at it for an hour."""
     import grpc
     import tensorflow as tf
     from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
     import albert_tf.text.tokenizer  # noqa: F401, registers the ops of TF Text
 
-    loaded = tf.saved_model.load(model)  # whose variables are there as long as it is
-    signature = loaded.signatures["serving_default"]
+    module = tf.saved_model.load(model)  # keeps the variables of the signature alive
+    signature = module.signatures["serving_default"]
     names = sorted(signature.structured_outputs)
 
-    def answers(text: tf.Tensor) -> list[tf.Tensor]:
+    def call_signature(text: tf.Tensor) -> list[tf.Tensor]:
         outputs = signature(text=text)
         return [outputs[name] for name in names]
 
     batching = tf.nondifferentiable_batch_function(
         num_batch_threads=os.cpu_count(),
-        max_batch_size=ROWS_OF_A_BATCH,
+        max_batch_size=MAX_BATCH_SIZE,
         batch_timeout_micros=1000 * WAIT_MS,
-        allowed_batch_sizes=[*range(1, ROWS_OF_A_BATCH + 1)],
+        allowed_batch_sizes=[*range(1, MAX_BATCH_SIZE + 1)],
         max_enqueued_batches=1000,
     )
-    answer = tf.function(
-        batching(answers) if batched == "True" else answers,
+    compute = tf.function(
+        batching(call_signature) if batched == "True" else call_signature,
         input_signature=[tf.TensorSpec([None], tf.string)],
     ).get_concrete_function()
 
@@ -111,7 +112,7 @@ def serve(model: str, batched: str) -> None:
         def Predict(self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext):
             text = tf.constant(tf.make_ndarray(request.inputs["text"]))
             response = predict_pb2.PredictResponse()
-            for name, tensor in zip(names, answer(text), strict=True):
+            for name, tensor in zip(names, compute(text), strict=True):
                 response.outputs[name].CopyFrom(tf.make_tensor_proto(tensor))
             return response
 

@@ -1,23 +1,23 @@
-"""What a user waits for before anything happens.
+"""How long commands take to start.
 
     python -m benchmarks.startup
 
-Starts each command of the table so many times, each in a process of its own, one after the other, and prints
-the median in Markdown, with what an import of TensorFlow takes beside it. `predict` and `pipeline` answer one
-text by a classifier of albert_base's shape with random weights, or by the run that --run names.
+Runs each command of the table several times, in a process of its own, and prints the median seconds as
+Markdown, beside those of an import of TensorFlow. `predict` and `pipeline` answer one text by a classifier of
+albert_base's shape with random weights, or by the run of --run.
 """
 
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from benchmarks import smoke
-from benchmarks.serving import untrained
+from benchmarks.markdown_tables import print_header, print_row
+from benchmarks.serving import write_untrained_run
+from benchmarks.timers import time_process
 
 ALBERT = ("-m", "albert_tf")
 PIPELINE = "import albert_tf; print(albert_tf.pipeline({run!r})('A fine film.'))"
@@ -25,7 +25,7 @@ TENSORFLOW = "import tensorflow, tensorflow_text, tf_keras; tensorflow.config.li
 
 
 def commands(run: str, folder: str) -> dict[str, list[str]]:
-    """The words behind `python` of each row, by what the table calls it."""
+    """The arguments of `python` for each row, by the title of the row."""
     table = f"{folder}/one.csv"
     Path(table).write_text("text\nA fine film.\n", "utf-8")
     return {
@@ -47,13 +47,6 @@ def commands(run: str, folder: str) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def seconds(words: list[str]) -> float:
-    """How long a process runs."""
-    begin = time.perf_counter()
-    subprocess.run([sys.executable, *words], capture_output=True, check=False)
-    return time.perf_counter() - begin
-
-
 def main() -> None:
     """Prints the table."""
     parser = smoke.create_parser(__doc__)
@@ -62,14 +55,14 @@ def main() -> None:
     options = smoke.read_flags(parser, times=1)
     with tempfile.TemporaryDirectory() as folder:
         preset = smoke.PRESET if options.smoke else "albert_base_v2"
-        rows = commands(options.run or str(untrained(Path(folder), preset)), folder)
+        rows = commands(options.run or str(write_untrained_run(Path(folder), preset)), folder)
         times: dict[str, list[float]] = {name: [] for name in rows}
         for _ in range(options.times):
-            for name, words in rows.items():
-                times[name].append(seconds(words))
-    print("| what | seconds |\n|---|---|")
-    for name, found in times.items():
-        print(f"| {name} | {statistics.median(found):.2f} |")
+            for name, arguments in rows.items():
+                times[name].append(time_process([sys.executable, *arguments]))
+    print_header("what", "seconds")
+    for name, seconds in times.items():
+        print_row(name, f"{statistics.median(seconds):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""What ways to run an update cost: compiled elementwise operations, recomputation, microbatches, two devices.
+"""Time and memory of an update: compiled elementwise operations, recomputation, microbatches, two devices.
 
     python -m benchmarks.update
 
-Trains a network for a few updates on random tokens, forward, backward and LAMB, in fresh
-processes that take turns, one for each way. Prints a row each as Markdown, with the ratios to the plain
-update: of the peaks of resident memory above what is resident once model and optimizer are built, and of the
-medians of the seconds an update takes. The first update, which traces and compiles, has a column of its own.
-The losses of the last update are to agree.
+Trains a network for a few updates (forward, backward and LAMB) on random tokens. Each variant has fresh
+processes, which take turns. Prints a row for each variant as Markdown, with its ratios to the plain update:
+of the peak of resident memory above the memory once model and optimizer are built, and of the median seconds
+of an update. The first update, which traces and compiles, has a column of its own. The losses of the last
+update must agree.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
-import subprocess
 import sys
-import time
-from pathlib import Path
+
+import numpy as np
 
 from benchmarks import smoke
+from benchmarks.markdown_tables import format_range, print_header, print_row
+from benchmarks.memory import max_resident_bytes, resident_bytes
+from benchmarks.random_data import random_batch
+from benchmarks.timers import run_module, time_calls
 
 PREDICTIONS = 20
 
-# Every way differs from the plain update in one setting. The two devices are halves of the same processors.
+# Every variant changes one setting of the plain update. The two devices are halves of the same processors.
 PLAIN = "plain"
-WAYS: dict[str, dict[str, int]] = {
+UPDATE_VARIANTS: dict[str, dict[str, int]] = {
     PLAIN: {},
     "fused": {"fused": 1},
     "remat": {"remat": 1},
@@ -38,60 +40,56 @@ WAYS: dict[str, dict[str, int]] = {
 
 
 def main() -> None:
-    """The command line; --way is for its own processes."""
+    """Prints the table; with --way, measures one variant in this process."""
     parser = smoke.create_parser(__doc__)
-    parser.add_argument(
-        "--ways", nargs="+", choices=list(WAYS), default=list(WAYS)[1:], help="beside plain (all)"
-    )
+    names = list(UPDATE_VARIANTS)
+    parser.add_argument("--ways", nargs="+", choices=names, default=names[1:], help="beside plain (all)")
     parser.add_argument("--preset", default="albert_large_v2", help="(albert_large_v2)")
     parser.add_argument("--layers", type=int, default=24, help="(24)")
     parser.add_argument("--batch_size", type=int, default=8, help="(8)")
     parser.add_argument("--seq_length", type=int, default=128, help="tokens (128)")
     parser.add_argument("--sharing", default="all", help="(all)")
     parser.add_argument("--updates", type=int, default=3, help="timed in each process (3)")
-    parser.add_argument("--rounds", type=int, default=2, help="processes of each way (2)")
+    parser.add_argument("--rounds", type=int, default=2, help="processes of each variant (2)")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help="(float32)")
     parser.add_argument("--xla", action="store_true", help="XLA compiles forward and backward")
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--way", choices=names, help=argparse.SUPPRESS)
     smallest = {"batch_size": 4, "seq_length": 32, "updates": 1, "rounds": 1, "ways": "accumulate"}
     options = smoke.read_flags(parser, preset=smoke.PRESET, layers=1, **smallest)
     if options.way:
-        print(json.dumps(train(options, **WAYS[options.way])))
+        print(json.dumps(train(options, **UPDATE_VARIANTS[options.way])))
     else:
-        compare(options)
+        print_comparison(options)
 
 
-def compare(options: argparse.Namespace) -> None:
-    """Runs the ways in turn and prints what they took."""
-    runs: dict[str, list[dict]] = {way: [] for way in (PLAIN, *options.ways)}
+def print_comparison(options: argparse.Namespace) -> None:
+    """Runs the variants in turns, and prints a row for each."""
+    results: dict[str, list[dict]] = {name: [] for name in (PLAIN, *options.ways)}
     for _ in range(options.rounds):
-        for way, done in runs.items():
-            command = [sys.executable, "-m", "benchmarks.update", *sys.argv[1:], "--way", way]
-            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-            done.append(json.loads(output))
-    columns = ["way", "peak above start-up, GB", "ratio", "seconds an update", "ratio", "first", "loss"]
-    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
-    for way, done in runs.items():
-        peaks = ", ".join(f"{run['peak'] / 1e9:.2f}" for run in done)
-        seconds = f"{pace(done):.2f} ({min(seconds_of(done)):.2f} to {max(seconds_of(done)):.2f})"
-        losses = ", ".join(sorted({f"{run['loss']:.5f}" for run in done}))
-        first = ", ".join(f"{run['first']:.1f}" for run in done)
-        memory, time = peak(done) / peak(runs[PLAIN]), pace(done) / pace(runs[PLAIN])
-        print(f"| {way} | {peaks} | {memory:.3f} | {seconds} | {time:.3f} | {first} | {losses} |")
+        for name, runs in results.items():
+            runs.append(run_module("benchmarks.update", *sys.argv[1:], "--way", name))
+    print_header("way", "peak above start-up, GB", "ratio", "seconds an update", "ratio", "first", "loss")
+    plain_peak, plain_seconds = median_peak(results[PLAIN]), statistics.median(update_times(results[PLAIN]))
+    for name, runs in results.items():
+        times = update_times(runs)
+        print_row(
+            name,
+            ", ".join(f"{run['peak'] / 1e9:.2f}" for run in runs),
+            f"{median_peak(runs) / plain_peak:.3f}",
+            format_range(times, ".2f"),
+            f"{statistics.median(times) / plain_seconds:.3f}",
+            ", ".join(f"{run['first']:.1f}" for run in runs),
+            ", ".join(sorted({f"{run['loss']:.5f}" for run in runs})),
+        )
 
 
-def seconds_of(runs: list[dict]) -> list[float]:
-    """Of all updates of some processes."""
+def update_times(runs: list[dict]) -> list[float]:
+    """The seconds of all updates of some processes."""
     return [seconds for run in runs for seconds in run["seconds"]]
 
 
-def pace(runs: list[dict]) -> float:
-    """Seconds an update, the median."""
-    return statistics.median(seconds_of(runs))
-
-
-def peak(runs: list[dict]) -> float:
-    """Bytes above start-up, the median of the processes."""
+def median_peak(runs: list[dict]) -> float:
+    """The median of the peaks of some processes, bytes above start-up."""
     return statistics.median(run["peak"] for run in runs)
 
 
@@ -103,10 +101,12 @@ def train(
     devices: int = 1,
     clipped: int = 1,
 ) -> dict[str, float | list[float]]:
-    """Bytes and times of updates of a new model.
+    """Trains a new model for some updates.
 
-    `whole` is the peak above what is resident once TensorFlow is imported, `peak` that above what is
-    resident once model and optimizer are built; `seconds` are of updates but the `first`; `loss` is the last.
+    Returns:
+      "whole": the peak of memory above the memory once TensorFlow is imported, bytes. "peak": the same above
+      the memory once model and optimizer are built. "first": the seconds of the first update. "seconds":
+      those of the others. "loss": the MLM loss of the last one.
     """
     import tensorflow as tf
     import tf_keras as keras
@@ -118,23 +118,22 @@ def train(
     from albert_tf.training.train_step import TrainStep
 
     keras.utils.set_random_seed(1)
-    imported = resident()
+    imported = resident_bytes()
     strategy = tf.distribute.get_strategy()
-    hosts = "TF_CONFIG" in os.environ  # each with a batch of its own
-    if hosts:
+    has_hosts = "TF_CONFIG" in os.environ  # each with a batch of its own
+    if has_hosts:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     elif devices > 1:
-        parts = [tf.config.LogicalDeviceConfiguration()] * devices
-        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
+        halves = [tf.config.LogicalDeviceConfiguration()] * devices
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], halves)
         strategy = tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(devices)])
     config = albert_tf.PRESETS[options.preset].replace(
         num_hidden_layers=options.layers, sharing=options.sharing
     )
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
     loss_fn = pretraining_loss_fn("sop", fused=bool(fused))
-    data = tf.data.Dataset.from_tensors(
-        random_batch(options.batch_size, options.seq_length, config.vocab_size)
-    ).repeat()
+    batch = random_update_batch(options.batch_size, options.seq_length, config.vocab_size)
+    data = tf.data.Dataset.from_tensors(batch).repeat()
     with strategy.scope():
         policy = POLICIES[options.precision]
         model = albert_tf.AlbertPretrainer(config, remat=bool(remat), fused=bool(fused), dtype=policy)
@@ -149,50 +148,31 @@ def train(
             data.element_spec,
             step=step,
             seed=3,
-            replicas_per_batch=1 if hosts else None,
+            replicas_per_batch=1 if has_hosts else None,
             accumulate=accumulate,
             xla=options.xla,
         )
-    batches, one = iter(data), tf.constant(1)
+    batches, one_step, losses = iter(data), tf.constant(1), []
 
-    before = resident()
-    seconds = []
-    for _ in range(1 + options.updates):
-        started = time.perf_counter()
+    def update() -> None:
         with strategy.scope():
-            loss = float(train_step(batches, one).terms["mlm"].loss)
-        seconds.append(time.perf_counter() - started)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            losses.append(float(train_step(batches, one_step).terms["mlm"].loss))
+
+    built = resident_bytes()
+    first, *seconds = time_calls(update, 1 + options.updates)
+    peak = max_resident_bytes()
     return {
         "whole": peak - imported,
-        "peak": peak - before,
-        "seconds": seconds[1:],
-        "first": seconds[0],
-        "loss": loss,
+        "peak": peak - built,
+        "seconds": seconds,
+        "first": first,
+        "loss": losses[-1],
     }
 
 
-def random_batch(rows: int, length: int, vocab_size: int) -> dict:
-    """A batch of pre-training without padding."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    predictions = min(PREDICTIONS, length)
-    return {
-        "input_word_ids": rng.integers(5, vocab_size, [rows, length], np.int32),
-        "input_mask": np.ones([rows, length], np.int32),
-        "input_type_ids": np.zeros([rows, length], np.int32),
-        "masked_lm_positions": np.sort(rng.integers(length, size=[rows, predictions], dtype=np.int32)),
-        "masked_lm_ids": rng.integers(5, vocab_size, [rows, predictions], np.int32),
-        "masked_lm_weights": np.ones([rows, predictions], np.float32),
-        "sentence_order_labels": rng.integers(2, size=[rows], dtype=np.int32),
-    }
-
-
-def resident() -> int:
-    """Bytes of memory that this process has now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+def random_update_batch(rows: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:
+    """A random batch with PREDICTIONS predictions in each row, fewer in shorter rows."""
+    return random_batch(rows, length, min(PREDICTIONS, length), vocab_size)
 
 
 if __name__ == "__main__":

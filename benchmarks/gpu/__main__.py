@@ -1,12 +1,12 @@
-"""This project on the machine's accelerator, beside transformers on PyTorch where that is installed.
+"""Times this project on a GPU, and transformers on PyTorch where it is installed.
 
     python -m benchmarks.gpu --output gpu.jsonl           under ten minutes on one GPU
     python -m benchmarks.gpu --output gpu.jsonl --small   the same with tiny networks, for trying it on a CPU
 
-Prints a JSON line as soon as a case is measured, and adds it to the file. Measured are updates, forward
-passes and a large product of matrices, compiled and not: milliseconds, TFLOP/s, seconds of the first call,
-bytes of the device. Then come commands as they are typed, from text to a pre-trained run, a classifier and
-predictions. If the program is cut short, what was measured is in the file.
+Prints a JSON line for each case, and adds it to the file at once. Measures updates, forward passes and a
+large matrix product, compiled and not: milliseconds, TFLOP/s, seconds of the first call, bytes of the device.
+Then it runs commands: from text to a pre-trained run, a classifier and predictions. If the program is
+interrupted, the finished lines are in the file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PARTS = ("ours", "runs", "pytorch")
 
 
 def main() -> None:
-    """The command line."""
+    """Prints the lines."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -41,21 +41,23 @@ def main() -> None:
         help="file of JSON lines; further lines are added to it (%(default)s)",
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help=f"({' '.join(PARTS)})")
-    parser.add_argument("--seconds", type=float, default=540, help="after which no further case begins (540)")
+    parser.add_argument("--seconds", type=float, default=540, help="after which no further case starts (540)")
     parser.add_argument("--small", "--smoke", action="store_true", help="tiny networks")
-    parser.add_argument("--xla", default="", help="flag for the commands, such as --xla=--no-xla (as typed)")
+    parser.add_argument(
+        "--xla", default="", help="further flag of the training commands, such as --xla=--no-xla (none)"
+    )
     flags = parser.parse_args()
     deadline = time.time() + flags.seconds
     with flags.output.open("a", encoding="utf-8") as file:
-        for line in lines_of(flags, deadline):
+        for line in measure_parts(flags, deadline):
             file.write(json.dumps(line) + "\n")
             file.flush()
             print(json.dumps(line), flush=True)
 
 
-def lines_of(flags: argparse.Namespace, deadline: float) -> Iterator[dict[str, Any]]:
-    """The machine's line, and then one a case."""
-    yield machine()
+def measure_parts(flags: argparse.Namespace, deadline: float) -> Iterator[dict[str, Any]]:
+    """The line of the machine, and a line for each case."""
+    yield describe_machine()
     for part in flags.parts:
         if part == "runs":
             from benchmarks.gpu.runs import run_commands
@@ -65,11 +67,11 @@ def lines_of(flags: argparse.Namespace, deadline: float) -> Iterator[dict[str, A
         elif part == "pytorch" and not all(map(importlib.util.find_spec, ("torch", "transformers"))):
             yield {"framework": "transformers", "left_out": "torch or transformers is not installed"}
         else:
-            yield from worker_lines(part, flags.small, deadline)
+            yield from run_worker(part, flags.small, deadline)
 
 
-def worker_lines(part: str, small: bool, deadline: float) -> Iterator[dict[str, Any]]:
-    """The lines of a module of this folder, in a process of its own, which has the device for itself."""
+def run_worker(part: str, small: bool, deadline: float) -> Iterator[dict[str, Any]]:
+    """The lines of a module of this folder, whose process has the device for itself."""
     command = [
         sys.executable,
         "-m",
@@ -84,19 +86,19 @@ def worker_lines(part: str, small: bool, deadline: float) -> Iterator[dict[str, 
         yield {"part": part, "error": f"exit status {process.returncode}"}
 
 
-def machine() -> dict[str, Any]:
-    """What the lines below were measured on."""
+def describe_machine() -> dict[str, Any]:
+    """The GPUs, the CPUs and the versions of packages."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         gpus = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip().splitlines()
     except (OSError, subprocess.CalledProcessError):
         gpus = []
-    versions = {name: version_of(name) for name in ("tensorflow", "torch", "transformers")}
+    versions = {name: installed_version(name) for name in ("tensorflow", "torch", "transformers")}
     return {"gpus": gpus, "cpus": os.cpu_count(), "python": platform.python_version(), **versions}
 
 
-def version_of(package: str) -> str | None:
-    """Of an installed package."""
+def installed_version(package: str) -> str | None:
+    """The version of a package; None: it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What is timed, and how: a table of cases, and the seconds of calls."""
+"""The cases of the GPU benchmark, and the timing of their calls."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.config import PRESETS, AlbertConfig
-from benchmarks.peers.compared import FORWARD, MASKED, UPDATE
-from benchmarks.peers.products import operations
+from benchmarks.peers.cases import FORWARD, MASKED_SHARE, UPDATE
+from benchmarks.peers.matmul_shapes import case_flops
+from benchmarks.timers import time_call
 
 PRODUCT = "product"
-SECONDS, MAX_CALLS = 2.0, 50  # of a case, once it is compiled
+MAX_SECONDS, MAX_CALLS = 2.0, 50  # of a compiled case
 PRODUCT_SIZE = 8192
 
 
@@ -24,11 +25,11 @@ class Case(NamedTuple):
 
     Attributes:
       kind: UPDATE: forward, backward and AdamW of pre-training. FORWARD: token ids to pooled outputs.
-        PRODUCT: of two square matrices, the machine's own limit.
-      config: of the network.
-      batch: rows, B; of PRODUCT rows and columns.
-      length: tokens of a row, S, none of which is padding.
-      compiled: by XLA, or by torch.compile.
+        PRODUCT: the product of two square matrices, which shows the limit of the device.
+      config: config of the network.
+      batch: rows, B; for PRODUCT the number of rows and of columns.
+      length: tokens of a row, S, without padding.
+      compiled: True: compiled by XLA or torch.compile.
     """
 
     kind: str
@@ -40,17 +41,17 @@ class Case(NamedTuple):
     @property
     def predictions(self) -> int:
         """Masked tokens of a row that an update predicts, P."""
-        return math.ceil(MASKED * self.length)
+        return math.ceil(MASKED_SHARE * self.length)
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of its matrix products."""
+        """Floating-point operations of the case's matrix products."""
         if self.kind == PRODUCT:
             return 2.0 * self.batch**3
-        return operations(dataclasses.asdict(self.config), self)
+        return case_flops(dataclasses.asdict(self.config), self)
 
     def describe(self) -> dict[str, Any]:
-        """Entries of the case's line."""
+        """The entries of the case in its line of JSON."""
         shape = {"hidden_size": self.config.hidden_size, "num_hidden_layers": self.config.num_hidden_layers}
         rows = {"batch": self.batch, "length": self.length, **shape}
         size = {"size": self.batch} if self.kind == PRODUCT else rows
@@ -58,7 +59,7 @@ class Case(NamedTuple):
 
 
 def cases(small: bool) -> list[Case]:
-    """All of them, those first that tell most; small ones are for trying the program on a CPU."""
+    """All cases, the most informative first; small ones are for trying the program on a CPU."""
     if small:
         tiny = PRESETS["albert_base_v2"].replace(
             vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=256
@@ -86,41 +87,39 @@ def cases(small: bool) -> list[Case]:
 
 def print_lines(
     framework: str,
-    chosen: Sequence[Case],
+    measured_cases: Sequence[Case],
     prepare: Callable[[Case], Callable[[], Any]],
     peak_memory: Callable[[], int | None],
     deadline: float,
 ) -> None:
-    """Measures the cases one after the other, and prints a JSON line of each as it is ready.
+    """Measures cases one after the other, and prints a JSON line for each.
 
     Args:
-      framework: named in the lines.
-      chosen: the cases.
-      prepare: makes a case's computation, which waits for its result.
-      peak_memory: bytes of the device that were in use at most since it was last called.
-      deadline: seconds since the epoch; cases that have not begun by then are left out, and that is said.
+      framework: name of the framework in the lines.
+      measured_cases: the cases.
+      prepare: makes the function of a case, which waits for its result.
+      peak_memory: returns the peak of the device's memory since its last call, in bytes.
+      deadline: seconds since the epoch, after which the lines of further cases say that no time was left.
     """
-    for case in chosen:
+    for case in measured_cases:
         line = {"framework": framework, **case.describe()}
         try:
             if time.time() > deadline:
                 line["left_out"] = "no time was left"
             else:
                 peak_memory()
-                line |= timed(prepare(case), case.flops)
+                line |= time_case(prepare(case), case.flops)
                 line["peak_bytes"] = peak_memory()
-        except Exception as error:  # one case's failure, such as too little memory, is no other's
+        except Exception as error:  # such as too little memory: the next case may succeed
             line["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         print(json.dumps(line), flush=True)
 
 
-def timed(compute: Callable[[], Any], flops: float) -> dict[str, float]:
-    """Milliseconds of a call, the median, and seconds of the first, which traces and compiles."""
-    started = time.perf_counter()
-    compute()
-    first = time.perf_counter() - started
-    compute()  # what else happens once, such as PyTorch's recording of CUDA graphs
-    seconds = list(_seconds(compute))
+def time_case(compute: Callable[[], Any], flops: float) -> dict[str, float]:
+    """Median milliseconds of a call, and seconds of the first call, which traces and compiles."""
+    first = time_call(compute)
+    compute()  # other work that happens once, such as PyTorch's recording of CUDA graphs
+    seconds = list(_time_repeatedly(compute))
     median = statistics.median(seconds)
     return {
         "milliseconds": round(1000 * median, 3),
@@ -131,11 +130,9 @@ def timed(compute: Callable[[], Any], flops: float) -> dict[str, float]:
     }
 
 
-def _seconds(compute: Callable[[], Any]) -> Iterator[float]:
-    begin = time.perf_counter()
+def _time_repeatedly(compute: Callable[[], Any]) -> Iterator[float]:
+    start = time.perf_counter()
     for _ in range(MAX_CALLS):
-        started = time.perf_counter()
-        compute()
-        yield time.perf_counter() - started
-        if time.perf_counter() - begin > SECONDS:
+        yield time_call(compute)
+        if time.perf_counter() - start > MAX_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""This project's network in TensorFlow, with XLA and without."""
+"""The cases by this project in TensorFlow, with XLA and without."""
 
 from __future__ import annotations
 
@@ -13,47 +13,50 @@ from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.training.train_step import TrainStep
 from benchmarks.gpu.cases import PRODUCT, Case, cases, print_lines
-from benchmarks.peers.compared import FORWARD, encoder_inputs, pretraining_batch
+from benchmarks.peers.cases import FORWARD
+from benchmarks.random_data import random_batch, random_inputs
 
 POLICY = "mixed_bfloat16"
 
 
 def prepare(case: Case) -> Callable[[], Any]:
-    """A case's computation, which waits for its result."""
+    """The function of a case, which waits for its result."""
     return {PRODUCT: product, FORWARD: forward}.get(case.kind, update)(case)
 
 
 def product(case: Case) -> Callable[[], Any]:
-    """Of two matrices of bfloat16."""
+    """The product of two bfloat16 matrices."""
     matrix = tf.cast(tf.random.normal([case.batch, case.batch]), tf.bfloat16)
     multiply = tf.function(lambda: tf.reduce_max(tf.matmul(matrix, matrix)))
     return lambda: float(multiply())
 
 
 def forward(case: Case) -> Callable[[], Any]:
-    """The encoder."""
+    """A forward pass of the encoder."""
     encoder = albert_tf.AlbertEncoder(case.config, dtype=POLICY)
-    batch = {name: tf.constant(array) for name, array in encoder_inputs(case, case.config.vocab_size).items()}
+    arrays = random_inputs(case.batch, case.length, case.config.vocab_size)
+    batch = {name: tf.constant(array) for name, array in arrays.items()}
     encode = tf.function(lambda inputs: encoder(inputs)["pooled_output"], jit_compile=case.compiled or None)
     return lambda: encode(batch).numpy()
 
 
 def update(case: Case) -> Callable[[], Any]:
-    """An update of the training loop."""
+    """An update of the trainer."""
     fused = not case.compiled  # as `pretrain` and `finetune` without XLA
     model = albert_tf.AlbertPretrainer(case.config, dtype=POLICY, fused=fused)
     optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
     optimizer.build(model.trainable_variables)
     loss_fn = pretraining_loss_fn("sop", fused=fused)
-    data = tf.data.Dataset.from_tensors(pretraining_batch(case, case.config.vocab_size)).repeat()
+    batch = random_batch(case.batch, case.length, case.predictions, case.config.vocab_size)
+    data = tf.data.Dataset.from_tensors(batch).repeat()
     step = tf.Variable(0, dtype=tf.int64, trainable=False)
     train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, step=step, seed=0, xla=case.compiled)
-    batches, one = iter(data), tf.constant(1)
-    return lambda: float(train_step(batches, one).terms["mlm"].loss)
+    batches, one_step = iter(data), tf.constant(1)
+    return lambda: float(train_step(batches, one_step).terms["mlm"].loss)
 
 
 def peak_memory() -> int | None:
-    """Bytes of the first GPU since it was last asked; None without one."""
+    """The peak memory of the first GPU since the last call, bytes; None without a GPU."""
     if not tf.config.list_physical_devices("GPU"):
         return None
     peak = tf.config.experimental.get_memory_info("GPU:0")["peak"]
@@ -62,7 +65,7 @@ def peak_memory() -> int | None:
 
 
 def main() -> None:
-    """Prints a line a case."""
+    """Prints a line for each case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--deadline", type=float, required=True, help="seconds since the epoch")

@@ -1,4 +1,4 @@
-"""Hugging Face's transformers on PyTorch, with torch.compile and without, on a GPU or the CPU."""
+"""The cases by transformers on PyTorch, with torch.compile and without, on a GPU or the CPU."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ import torch
 from transformers import AlbertConfig, AlbertForPreTraining, AlbertModel
 
 from benchmarks.gpu.cases import PRODUCT, Case, cases, print_lines
-from benchmarks.peers.compared import FORWARD, pretraining_batch
+from benchmarks.peers.cases import FORWARD
+from benchmarks.random_data import random_batch
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def prepare(case: Case) -> Callable[[], Any]:
-    """A case's computation, which waits for its result."""
+    """The function of a case, which waits for its result."""
     return {PRODUCT: product, FORWARD: forward}.get(case.kind, update)(case)
 
 
 def product(case: Case) -> Callable[[], Any]:
-    """Of two matrices of bfloat16."""
+    """The product of two bfloat16 matrices."""
     matrix = torch.randn(case.batch, case.batch, device=DEVICE, dtype=torch.bfloat16)
     return lambda: float((matrix @ matrix).max())
 
 
 def forward(case: Case) -> Callable[[], Any]:
-    """The encoder; compiled, with CUDA graphs, which save the launches of kernels."""
-    encoder = AlbertModel(config_of(case)).eval().to(DEVICE, torch.bfloat16)
+    """A forward pass of the encoder; compiled ones use CUDA graphs, which launch all kernels at once."""
+    encoder = AlbertModel(create_config(case)).eval().to(DEVICE, torch.bfloat16)
     if case.compiled:
         encoder = torch.compile(encoder, mode="reduce-overhead", dynamic=False)
-    batch = tensors_of(case)
+    batch = create_batch(case)
     inputs = {name: batch[ours] for name, ours in NAMES.items()}
 
     def compute() -> Any:
@@ -42,15 +43,15 @@ def forward(case: Case) -> Callable[[], Any]:
 
 
 def update(case: Case) -> Callable[[], Any]:
-    """MLM of the predicted positions alone and SOP; clipping, fused AdamW; bfloat16 by autocast."""
-    model = AlbertForPreTraining(config_of(case)).train().to(DEVICE)
+    """An update: MLM of the predicted positions and SOP; clipping, fused AdamW; bfloat16 by autocast."""
+    model = AlbertForPreTraining(create_config(case)).train().to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
-    batch = tensors_of(case)
+    batch = create_batch(case)
     inputs = {name: batch[ours] for name, ours in NAMES.items()}
     rows = torch.arange(case.batch, device=DEVICE)[:, None]
     cross_entropy = torch.nn.functional.cross_entropy
 
-    def loss_of() -> torch.Tensor:
+    def compute_loss() -> torch.Tensor:
         with torch.autocast(DEVICE, torch.bfloat16):
             outputs = model.albert(**inputs)
             masked = model.predictions(outputs.last_hidden_state[rows, batch["masked_lm_positions"]])
@@ -58,7 +59,7 @@ def update(case: Case) -> Callable[[], Any]:
         mlm = cross_entropy(masked.float().flatten(0, 1), batch["masked_lm_ids"].flatten())
         return mlm + cross_entropy(sentence.float(), batch["sentence_order_labels"])
 
-    compute = torch.compile(loss_of, dynamic=False) if case.compiled else loss_of
+    compute = torch.compile(compute_loss, dynamic=False) if case.compiled else compute_loss
 
     def step() -> float:
         optimizer.zero_grad()
@@ -74,21 +75,21 @@ def update(case: Case) -> Callable[[], Any]:
 NAMES = {"input_ids": "input_word_ids", "attention_mask": "input_mask", "token_type_ids": "input_type_ids"}
 
 
-def tensors_of(case: Case) -> dict[str, torch.Tensor]:
-    """A batch on the device."""
-    batch = pretraining_batch(case, case.config.vocab_size)
+def create_batch(case: Case) -> dict[str, torch.Tensor]:
+    """A random batch on the device."""
+    batch = random_batch(case.batch, case.length, case.predictions, case.config.vocab_size)
     return {name: torch.from_numpy(array).long().to(DEVICE) for name, array in batch.items()}
 
 
-def config_of(case: Case) -> AlbertConfig:
-    """The network's config in transformers, whose names are Google's but for the activation's."""
+def create_config(case: Case) -> AlbertConfig:
+    """The case's config for transformers, which has Google's keys and another name of the activation."""
     shared = AlbertConfig().to_dict().keys() & case.config.to_dict().keys()
     values = {name: value for name, value in case.config.to_dict().items() if name in shared}
     return AlbertConfig(**{**values, "hidden_act": "gelu_new"})
 
 
 def peak_memory() -> int | None:
-    """Bytes of the GPU since it was last asked; None without one."""
+    """The peak memory of the GPU since the last call, bytes; None on a CPU."""
     if DEVICE == "cpu":
         return None
     peak = torch.cuda.max_memory_allocated()
@@ -97,7 +98,7 @@ def peak_memory() -> int | None:
 
 
 def main() -> None:
-    """Prints a line a case."""
+    """Prints a line for each case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--deadline", type=float, required=True, help="seconds since the epoch")

@@ -1,4 +1,4 @@
-"""Commands as they are typed: from text to a pre-trained run, a classifier, and its predictions."""
+"""Times commands: from text to a pre-trained run, a classifier, and its predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS, SENTENCE_WORDS, DOCUMENT_SENTENCES = 5000, 20, 30
 
 
 class Size(NamedTuple):
-    """How much is made, and how large the network is."""
+    """The amount of data, and the size of the network."""
 
     vocab_size: int
     documents: int
@@ -27,7 +27,7 @@ class Size(NamedTuple):
     batch_size: int
     steps: int  # of pre-training
     sentences: int  # to fine-tune on
-    asked: int  # sentences to predict
+    prediction_rows: int
 
 
 FULL = Size(4000, 3000, {}, 256, 150, 8000, 20000)
@@ -43,13 +43,13 @@ SMALL = Size(
 
 
 def run_commands(folder: Path, small: bool, xla: str, deadline: float) -> Iterator[dict[str, Any]]:
-    """Runs the commands one after the other; a line of figures of each.
+    """Runs the commands one after the other, and yields a line of measurements for each.
 
     Args:
-      folder: an empty one for text, runs and predictions.
-      small: with a network that a CPU trains in seconds.
-      xla: a flag of the commands that say it, such as --no-xla; empty: as typed.
-      deadline: seconds since the epoch; what has not begun by then is left out.
+      folder: an empty folder for text, runs and predictions.
+      small: True: a network that a CPU trains in seconds.
+      xla: further flag of the training commands, such as --no-xla; may be empty.
+      deadline: seconds since the epoch, after which no further command starts.
     """
     size = SMALL if small else FULL
     flags = f"--precision bfloat16 {xla}"
@@ -62,47 +62,47 @@ def run_commands(folder: Path, small: bool, xla: str, deadline: float) -> Iterat
             "--config config.json --train text.txt --vocabulary spiece.model --output run --seq_length 128 "
             f"--batch_size {size.batch_size} --steps {size.steps} --warmup_steps 10 --optimizer adamw "
             f"--learning_rate 1e-4 --log_every {size.steps // 5} --eval_every 0 --checkpoint_every 0 {flags}",
-            lambda: rates(folder / "run"),
+            lambda: read_rates(folder / "run"),
         ),
         "finetune": (
             "--task classification --train train.tsv --eval eval.tsv --text sentence --label label "
             "--epochs 2 --init_from run --output tuned --seq_length 128 --batch_size 32 --eval_every 0 "
             f"--checkpoint_every 0 {flags}",
-            lambda: rates(folder / "tuned"),
+            lambda: read_rates(folder / "tuned"),
         ),
         "predict": (
             "--run tuned --input asked.tsv --text sentence --output answers.tsv --batch_size 32",
-            lambda: {"rows": size.asked},
+            lambda: {"rows": size.prediction_rows},
         ),
     }
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    for name, (command, figures) in commands.items():
+    for name, (command, read_metrics) in commands.items():
         line: dict[str, Any] = {"framework": "ours", "kind": name, "flags": command}
         if time.time() > deadline:
             yield {**line, "left_out": "no time was left"}
             continue
-        started = time.perf_counter()
+        start = time.perf_counter()
         program = [sys.executable, "-m", "albert_tf", name, *command.split()]
-        done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
-        if done.returncode:
-            yield {**line, "error": done.stderr.strip().splitlines()[-1:]}
+        process = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True)
+        if process.returncode:
+            yield {**line, "error": process.stderr.strip().splitlines()[-1:]}
             return
-        yield {**line, "seconds": time.perf_counter() - started, **figures()}
+        yield {**line, "seconds": time.perf_counter() - start, **read_metrics()}
 
 
-def rates(run: Path) -> dict[str, Any]:
-    """Examples a second, and the share of time spent waiting for batches, of the last line of a run's log.
+def read_rates(run: Path) -> dict[str, Any]:
+    """Examples per second, and the share of time spent waiting for batches, by the last line of a run's log.
 
-    In the time of the first line the update was compiled.
+    The time of the first line includes compiling.
     """
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text("utf-8").splitlines()]
-    trained = [line for line in lines if "examples_per_second" in line]
+    training = [line for line in lines if "examples_per_second" in line]
     names = ("examples_per_second", "input_wait")
-    return {name: trained[-1][name] for name in names if name in trained[-1]}
+    return {name: training[-1][name] for name in names if name in training[-1]}
 
 
 def write_inputs(folder: Path, size: Size) -> None:
-    """Text of made-up words, rare and frequent as in a language, and tables of sentences.
+    """Writes text of made-up words, with frequencies as in a language, and tables of sentences.
 
     The label of a sentence is "yes" if its first word is one of the twenty most frequent ones.
     """
@@ -119,7 +119,11 @@ def write_inputs(folder: Path, size: Size) -> None:
             file.writelines(" ".join(sentence()) + ".\n" for _ in range(DOCUMENT_SENTENCES))
             file.write("\n")
     frequent = set(words[:20])
-    for name, rows in (("train", size.sentences), ("eval", size.sentences // 10), ("asked", size.asked)):
+    for name, rows in (
+        ("train", size.sentences),
+        ("eval", size.sentences // 10),
+        ("asked", size.prediction_rows),
+    ):
         sentences: Sequence[list[str]] = [sentence() for _ in range(rows)]
         lines = [f"{' '.join(row)}\t{'yes' if row[0] in frequent else 'no'}" for row in sentences]
         (folder / f"{name}.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n", "utf-8")

@@ -1,13 +1,13 @@
-"""ALBERT here and elsewhere, side by side: times as ratios to ours, memory, and the machine's own products.
+"""Compares ALBERT here and in other programs: times as ratios to ours, memory, and plain matrix products.
 
     python -m benchmarks.peers
     python -m benchmarks.peers --cases 'forward-*-float32' --peers openvino 'keras_hub*' --rounds 3
     python -m benchmarks.peers --sentences glue/SST-2/dev.tsv --vocabulary 30k-clean.model
 
-`make bench` creates the environments of the peers in .venv-peers and runs it. README.md beside this file says
-what each program does. Every program computes with the same random weights in a process of its own, which is
-warmed up and waits while another is asked; in a round all are asked for a case one after the other. Prints a
-table as Markdown; what could not be measured is said in a line on the standard error.
+`make bench` creates the environments of the peers in .venv-peers and runs this program. README.md beside this
+file describes the programs. They have the same random weights and a process each, which is warmed up and
+waits while another one computes. In a round all programs run a case one after the other. Prints a table as
+Markdown, and a line on the standard error for each program that fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pathlib import Path
 
 from albert_tf import PRESETS
 from benchmarks import smoke
-from benchmarks.peers.compared import (
+from benchmarks.peers.cases import (
     CASES,
     OURS,
     PEERS,
@@ -33,15 +33,15 @@ from benchmarks.peers.compared import (
     TEXT,
     UPDATE,
     Case,
-    matching,
+    match_patterns,
     read_config,
     read_sentences,
 )
-from benchmarks.peers.products import operations
-from benchmarks.peers.results import as_json, heading, line
-from benchmarks.peers.rounds import ROOT, Turns, measure, python_of, say, variables
+from benchmarks.peers.matmul_shapes import case_flops
+from benchmarks.peers.results import format_case, format_case_header, to_json
+from benchmarks.peers.rounds import ROOT, Turns, log, measure, process_environment, python_of
 
-# Of --smoke, which compiles nothing.
+# Cases and peers of --smoke, which compiles nothing.
 SMALLEST = ["forward-1x16-float32", "text-32x128-float32"]
 SIMPLEST = ["matmul", "model_garden", "keras_hub", "huggingface", "onnx_runtime", "openvino"]
 CASES_HELP = f"""names or patterns, '*' for all, which takes about an hour ({" ".join(QUICK)}):
@@ -54,29 +54,29 @@ def main() -> None:
     sentences = read_sentences(options.sentences, options.limit) if options.sentences else []
     cases = [CASES[name] for name in options.cases if CASES[name].kind != TEXT or sentences]
     if len(cases) < len(options.cases):
-        say("no text without --sentences and --vocabulary")
-    begun = time.monotonic()
+        log("no text without --sentences and --vocabulary")
+    start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
         folder = Path(scratch)
         write_network(folder, options, cases, sentences)
-        told = [options.preset, f"{options.threads} threads", f"{options.rounds} rounds"]
-        print(*told, *[f"{len(sentences)} sentences"] * bool(sentences), sep=", ")
-        print("\n" + heading(options.peers), flush=True)
+        settings = [options.preset, f"{options.threads} threads", f"{options.rounds} rounds"]
+        print(*settings, *[f"{len(sentences)} sentences"] * bool(sentences), sep=", ")
+        print("\n" + format_case_header(options.peers), flush=True)
         measured: Turns = {}
-        for _, group in groupby(cases, key=processes):
-            alike = list(group)
-            names = [name for name in options.peers if any(PEERS[name].does(case) for case in alike)]
-            measured.update(measure(names, alike, folder, options.threads, options.rounds))
-            for case in alike:
-                work = operations(read_config(folder), case)
-                print(line(case, measured[case], options.peers, work, len(sentences)), flush=True)
-    say(f"{(time.monotonic() - begun) / 60:.0f} minutes")
+        for _, group in groupby(cases, key=process_group):
+            group_cases = list(group)
+            names = [name for name in options.peers if any(map(PEERS[name].supports, group_cases))]
+            measured.update(measure(names, group_cases, folder, options.threads, options.rounds))
+            for case in group_cases:
+                flops = case_flops(read_config(folder), case)
+                print(format_case(case, measured[case], options.peers, flops, len(sentences)), flush=True)
+    log(f"{(time.monotonic() - start) / 60:.0f} minutes")
     if options.output:
-        options.output.write_text(json.dumps(as_json(measured), indent=1), encoding="utf-8")
+        options.output.write_text(json.dumps(to_json(measured), indent=1), encoding="utf-8")
 
 
 def read_flags() -> argparse.Namespace:
-    """The command line; names instead of patterns."""
+    """Reads the command line, with the names of cases and peers in place of patterns."""
     parser = smoke.create_parser(__doc__)
     parser.add_argument("--preset", default="albert_base_v2", help="(albert_base_v2)")
     parser.add_argument("--cases", nargs="+", default=QUICK, help=CASES_HELP)
@@ -98,37 +98,41 @@ def read_flags() -> argparse.Namespace:
     if (options.sentences is None) != (options.vocabulary is None):
         parser.error("--sentences and --vocabulary go together")
     try:
-        options.cases = matching(CASES, options.cases)
-        options.peers = matching(PEERS, [OURS, *options.peers])
+        options.cases = match_patterns(CASES, options.cases)
+        options.peers = match_patterns(PEERS, [OURS, *options.peers])
     except ValueError as error:
         parser.error(str(error))
     if options.smoke:
-        use_stand_ins()
+        use_other_environments()
     for name in [name for name in options.peers if not python_of(name).exists()]:
         if not options.smoke:
             parser.error(f"{name}: {python_of(name)} is missing: `make bench` makes it")
-        say(f"{name} is left out: {python_of(name)} is missing")
+        log(f"{name} is left out: {python_of(name)} is missing")
         options.peers.remove(name)
     return options
 
 
-def use_stand_ins() -> None:
-    """Has peers run in other environments of this checkout that hold what they need."""
-    places = {"onnx-runtime": sys.prefix, "openvino": sys.prefix, "huggingface": str(ROOT / ".venv-interop")}
+def use_other_environments() -> None:
+    """Replaces the environments of peers by others of this checkout that have their packages."""
+    environments = {
+        "onnx-runtime": sys.prefix,
+        "openvino": sys.prefix,
+        "huggingface": str(ROOT / ".venv-interop"),
+    }
     for name, peer in PEERS.items():
-        PEERS[name] = peer._replace(environment=places.get(peer.environment or "", peer.environment))
+        PEERS[name] = peer._replace(environment=environments.get(peer.environment or "", peer.environment))
 
 
-def processes(case: Case) -> object:
-    """The same for cases that share processes: an update has its own, since what it keeps is measured."""
+def process_group(case: Case) -> object:
+    """A key of the cases that share processes. An update has its own ones, since its memory is measured."""
     return case if case.kind == UPDATE else (case.kind, case.precision)
 
 
 def write_network(
     folder: Path, options: argparse.Namespace, cases: Sequence[Case], sentences: list[str]
 ) -> None:
-    """Has the network and its answers written, in a process of their own."""
-    say("writing the network")
+    """Writes the network and its outputs, in a process of their own."""
+    log("writing the network")
     settings = {
         "config": PRESETS[options.preset].to_dict(),
         "vocabulary": options.vocabulary and str(options.vocabulary.resolve()),
@@ -136,8 +140,8 @@ def write_network(
         "cases": [case.name for case in cases],
     }
     (folder / "settings.json").write_text(json.dumps(settings), "utf-8")  # too long for a command line
-    command = [sys.executable, "-m", "benchmarks.peers.prepared", str(folder)]
-    subprocess.run(command, check=True, env=variables(options.threads), cwd=ROOT)
+    command = [sys.executable, "-m", "benchmarks.peers.network_files", str(folder)]
+    subprocess.run(command, check=True, env=process_environment(options.threads), cwd=ROOT)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python smoke_script.py OUTPUT MODULE…
 
-OUTPUT gets a line of JSON for each module: its name, what it printed, and how it failed.
+The script adds a line of JSON to OUTPUT for each module: its name, its output, and its failure.
 """
 
 import contextlib
@@ -19,20 +19,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(module: str) -> tuple[str, str]:
-    """What a module prints as a program, and the traceback it ends with."""
+    """The output of a module that runs as a program, and its traceback."""
     sys.argv, printed = [module, "--smoke"], io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
             runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as ending:
-        return printed.getvalue(), str(ending.code or "")
+    except SystemExit as error:
+        return printed.getvalue(), str(error.code or "")
     except Exception:
         return printed.getvalue(), traceback.format_exc()
     return printed.getvalue(), ""
 
 
 if __name__ == "__main__":
-    # Which takes longer than to run such small graphs once.
+    # It takes longer than such small graphs run.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     output, *modules = sys.argv[1:]
     for module in modules:

@@ -16,38 +16,41 @@ from tests.tiny import TINY
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Of features that change, without a smallest setting; and what is no program.
-WITHOUT = {"finetuning_pytorch", "lite", "pipeline_runtimes", "plots", "smoke"}
+# Programs without a smallest setting, and modules that are no programs.
+WITHOUT = {
+    "__init__", "finetuning_pytorch", "lite", "markdown_tables", "memory", "plots", "random_data", "smoke",
+    "timers",
+}  # fmt: skip
 BENCHMARKS = sorted({path.stem for path in (ROOT / "benchmarks").glob("*.py")} - WITHOUT)
 
 
 def needs_its_own_process(name: str) -> bool:
-    """Whether a benchmark starts processes like itself, or says how many devices TensorFlow has."""
+    """Whether a benchmark starts processes, or sets the number of TensorFlow's devices."""
     text = (ROOT / f"benchmarks/{name}.py").read_text("utf-8")
-    return "import subprocess" in text or "set_logical_device_configuration" in text
+    return bool(re.search("import subprocess|run_module|time_process|set_logical_device_configuration", text))
 
 
 TOGETHER = [name for name in BENCHMARKS if not needs_its_own_process(name)]
 
 
-def output_of(*words: str) -> str:
-    """What a command prints with --smoke; it may use two of the processors."""
-    return printed_by(*words, "--smoke")
+def run_smoke(*arguments: str) -> str:
+    """The output of a command with --smoke."""
+    return run_python(*arguments, "--smoke")
 
 
-def printed_by(*words: str) -> str:
-    """What a program prints."""
+def run_python(*arguments: str) -> str:
+    """The standard output of a program."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        [sys.executable, *words],
+    process = subprocess.run(
+        [sys.executable, *arguments],
         cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    assert process.returncode == 0, process.stderr[-3000:]
+    return process.stdout
 
 
-def module_of(name: str) -> str:
-    """The module of a benchmark, whose first lines name the command."""
+def benchmark_module(name: str) -> str:
+    """The module of a benchmark, whose docstring names the command."""
     text = (ROOT / f"benchmarks/{name}.py").read_text("utf-8")
     assert re.search(rf"^    (\S+=\S+ )?python -m benchmarks\.{name}\b", text, re.MULTILINE)
     return f"benchmarks.{name}"
@@ -55,11 +58,11 @@ def module_of(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def together(made_once) -> dict[str, tuple[str, str]]:
-    """By module what the benchmarks of one process print, and how they fail."""
+    """The output and the failure of each benchmark that runs in the common process, by module."""
 
     def write(folder):
         folder.mkdir()
-        printed_by(smoke_script.__file__, str(folder / "lines.jsonl"), *map(module_of, TOGETHER))
+        run_python(smoke_script.__file__, str(folder / "lines.jsonl"), *map(benchmark_module, TOGETHER))
 
     lines = (made_once("smoke", write) / "lines.jsonl").read_text("utf-8").splitlines()
     return {module: (printed, failure) for module, printed, failure in map(json.loads, lines)}
@@ -68,7 +71,7 @@ def together(made_once) -> dict[str, tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOGETHER)
 def test_a_benchmark_beside_others_prints_its_figures(name, together):
-    printed, failure = together[module_of(name)]
+    printed, failure = together[benchmark_module(name)]
     assert not failure
     assert re.search(r"\d", printed)
 
@@ -76,12 +79,12 @@ def test_a_benchmark_beside_others_prints_its_figures(name, together):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({*BENCHMARKS} - {*TOGETHER}))
 def test_a_benchmark_prints_its_figures(name):
-    assert re.search(r"\d", output_of("-m", module_of(name)))
+    assert re.search(r"\d", run_smoke("-m", benchmark_module(name)))
 
 
 @pytest.mark.slow
 def test_the_gpus_benchmark_runs_on_a_cpu(tmp_path):
-    lines = output_of(
+    lines = run_smoke(
         "-m", "benchmarks.gpu", f"--output={tmp_path / 'gpu.jsonl'}", "--parts=ours"
     ).splitlines()
     assert lines == (tmp_path / "gpu.jsonl").read_text().splitlines()
@@ -92,7 +95,7 @@ def test_the_gpus_benchmark_runs_on_a_cpu(tmp_path):
 def test_peers_that_other_environments_hold_read_text():
     """ONNX Runtime and OpenVINO from this one, transformers from that of `make test-slow`."""
     head, _, *rows = [
-        line for line in output_of("-m", "benchmarks.peers").splitlines() if line.startswith("|")
+        line for line in run_smoke("-m", "benchmarks.peers").splitlines() if line.startswith("|")
     ]
     titles = [cell.strip() for cell in head.split("|")]
     assert [row.split("|")[1].strip() for row in rows] == ["forward-1x16-float32", "text-32x128-float32"]
@@ -110,7 +113,7 @@ def test_peers_that_other_environments_hold_read_text():
 def test_compiled_chains_are_one_operation_each(monkeypatch):
     monkeypatch.setitem(PRESETS, "tiny", TINY.replace(max_position_embeddings=operations.LENGTH))
     (_, plain), (_, fused) = (
-        operations.counted("tiny", "float32", training=True, fused=fused) for fused in (False, True)
+        operations.count_operations("tiny", "float32", training=True, fused=fused) for fused in (False, True)
     )
     layers = TINY.num_hidden_layers
     calls = sum(count for kind, count in fused.items() if kind.endswith("PartitionedCall"))

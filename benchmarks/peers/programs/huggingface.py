@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from transformers import AlbertForPreTraining
 
-from benchmarks.peers.compared import BFLOAT16, Setting
-from examples.runtimes.tokens import Tokens
+from benchmarks.peers.cases import BFLOAT16, Setting
+from examples.runtimes.tokens import ConvertedTokenizer
 
-# Our names of the inputs, and its.
+# Our names of the inputs, and the library's.
 NAMES = {"input_word_ids": "input_ids", "input_mask": "attention_mask", "input_type_ids": "token_type_ids"}
 
 
@@ -20,21 +20,21 @@ class Network:
 
     def __init__(self, setting: Setting):
         torch.set_num_threads(setting.threads)
-        self.folder, self.narrow = setting.place, setting.precision == BFLOAT16
+        self.folder, self.narrow = setting.path, setting.precision == BFLOAT16
         self.compiled = setting.options.get("compiled", False)
         self.model = AlbertForPreTraining.from_pretrained(self.folder / "huggingface")
 
     def parameters(self) -> int:
-        """Of the encoder."""
+        """The number of parameters of the encoder."""
         return sum(parameter.numel() for parameter in self.model.albert.parameters())
 
     def forward(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
-        """The encoder; its weights are of the precision."""
-        compute, tensors = self.encoder(), tensors_of(inputs)
+        """The encoder, with weights of the precision."""
+        compute, tensors = self.make_encoder_fn(), to_tensors(inputs)
         return lambda: compute(tensors)
 
-    def encoder(self) -> Callable[[Mapping[str, torch.Tensor]], np.ndarray]:
-        """From the encoder's inputs to the pooled output."""
+    def make_encoder_fn(self) -> Callable[[Mapping[str, torch.Tensor]], np.ndarray]:
+        """A function from the encoder's inputs to its pooled output."""
         encoder = self.model.albert.eval().to(torch.bfloat16 if self.narrow else torch.float32)
         if self.compiled:
             encoder = torch.compile(encoder, dynamic=False)
@@ -47,14 +47,14 @@ class Network:
 
     def text(self) -> Callable[[list[str]], np.ndarray]:
         """A tokenizer in Python, batches padded to their longest, the encoder."""
-        tokens, compute = Tokens(self.folder / "run"), self.encoder()
-        return lambda texts: compute(tensors_of(tokens.inputs(texts)))
+        tokenizer, compute = ConvertedTokenizer(self.folder / "run"), self.make_encoder_fn()
+        return lambda texts: compute(to_tensors(tokenizer(texts)))
 
     def update(self, batch: Mapping[str, np.ndarray]) -> Callable[[], float]:
-        """MLM of the predicted positions alone and SOP; clipping, fused AdamW; bfloat16 by autocast."""
+        """MLM of the predicted positions and SOP; clipping, fused AdamW; bfloat16 by autocast."""
         model = self.model.train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
-        tensors = tensors_of(batch)
+        tensors = to_tensors(batch)
         positions, masked_ids, order = (
             torch.from_numpy(batch[name]).long()
             for name in ("masked_lm_positions", "masked_lm_ids", "sentence_order_labels")
@@ -62,16 +62,16 @@ class Network:
         rows = torch.arange(len(positions))[:, None]
         cross_entropy = torch.nn.functional.cross_entropy
 
-        def loss_of(tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        def compute_loss(tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
             with torch.autocast("cpu", torch.bfloat16, enabled=self.narrow):
                 outputs = model.albert(**tensors)
-                # AlbertForPreTraining itself has logits of every token, which would be slower.
+                # AlbertForPreTraining itself computes logits for every token, which would be slower.
                 masked = model.predictions(outputs.last_hidden_state[rows, positions])
                 sentence = model.sop_classifier(outputs.pooler_output)
             mlm = cross_entropy(masked.float().flatten(0, 1), masked_ids.flatten())
             return mlm + cross_entropy(sentence.float(), order)
 
-        compute = torch.compile(loss_of, dynamic=False) if self.compiled else loss_of
+        compute = torch.compile(compute_loss, dynamic=False) if self.compiled else compute_loss
 
         def step() -> float:
             optimizer.zero_grad()
@@ -84,6 +84,6 @@ class Network:
         return step
 
 
-def tensors_of(inputs: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """The encoder's inputs by its names."""
+def to_tensors(inputs: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """The encoder's inputs by the names of transformers."""
     return {name: torch.from_numpy(inputs[ours]).long() for ours, name in NAMES.items()}

@@ -9,9 +9,9 @@ import keras_hub
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.peers.compared import BFLOAT16, Setting
+from benchmarks.peers.cases import BFLOAT16, Setting
 
-# Our names of the inputs, and its.
+# Our names of the inputs, and the library's.
 NAMES = {
     "input_word_ids": "token_ids",
     "input_mask": "padding_mask",
@@ -26,12 +26,12 @@ class Network:
     def __init__(self, setting: Setting):
         self.xla = setting.options.get("xla", False)
         self.backbone = keras_hub.models.AlbertBackbone.from_preset(
-            str(setting.place / "huggingface"),
+            str(setting.path / "huggingface"),
             dtype="mixed_bfloat16" if setting.precision == BFLOAT16 else "float32",
         )
 
     def parameters(self) -> int:
-        """Of the backbone."""
+        """The number of parameters of the backbone."""
         return self.backbone.count_params()
 
     def forward(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:

@@ -1,4 +1,4 @@
-"""TensorFlow's own matrix products of the same shapes: the floor of a program that computes with them."""
+"""TensorFlow's matrix products of the same shapes: a lower limit for programs that use them."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.peers.compared import Setting, read_config
-from benchmarks.peers.products import Product, encoder_products, head_products
+from benchmarks.peers.cases import Setting, read_config
+from benchmarks.peers.matmul_shapes import Matmul, encoder_matmuls, head_matmuls
 
 
 class Network:
-    """Products alone."""
+    """Matrix products without a network."""
 
     def __init__(self, setting: Setting):
-        self.config = read_config(setting.place)
+        self.config = read_config(setting.path)
         self.dtype = tf.as_dtype(setting.precision)
 
     def parameters(self) -> None:
-        """It has none."""
+        """None: there are no parameters."""
 
     def forward(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], float]:
         """Every product of a forward pass."""
-        products = encoder_products(self.config, *inputs["input_word_ids"].shape)
-        return self.one_after_the_other(products, backward=False)
+        products = encoder_matmuls(self.config, *inputs["input_word_ids"].shape)
+        return self.make_matmul_fn(products, backward=False)
 
     def update(self, batch: Mapping[str, np.ndarray]) -> Callable[[], float]:
         """Every product of a forward pass, and the two that each has in the backward pass."""
-        products = encoder_products(self.config, *batch["input_word_ids"].shape)
-        products += head_products(self.config, *batch["masked_lm_positions"].shape)
-        return self.one_after_the_other(products, backward=True)
+        products = encoder_matmuls(self.config, *batch["input_word_ids"].shape)
+        products += head_matmuls(self.config, *batch["masked_lm_positions"].shape)
+        return self.make_matmul_fn(products, backward=True)
 
-    def one_after_the_other(self, products: list[Product], backward: bool) -> Callable[[], float]:
-        """A function that computes them, each when the one before it is done."""
-        operands = [self.operands(product) for product in products]
+    def make_matmul_fn(self, products: list[Matmul], backward: bool) -> Callable[[], float]:
+        """A function that computes the products, one after the other."""
+        operands = [self.create_operands(product) for product in products]
 
         @tf.function
         def compute(operands: list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]) -> tf.Tensor:
-            corners: list[tf.Tensor] = []
+            entries: list[tf.Tensor] = []
             for product, (left, right, result) in zip(products, operands, strict=True):
                 for _ in range(product.count):
-                    # Without an order, equal products would become one; without a use, none.
-                    with tf.control_dependencies(corners[-1:]):
-                        corners.append(corner(left @ right))
+                    # Without an order TensorFlow would compute equal products once; without a use, never.
+                    with tf.control_dependencies(entries[-1:]):
+                        entries.append(first_entry(left @ right))
                     if backward:
-                        with tf.control_dependencies(corners[-1:]):
-                            corners.append(corner(tf.matmul(result, right, transpose_b=True)))
-                        with tf.control_dependencies(corners[-1:]):
-                            corners.append(corner(tf.matmul(left, result, transpose_a=True)))
-            return tf.add_n(corners)
+                        with tf.control_dependencies(entries[-1:]):
+                            entries.append(first_entry(tf.matmul(result, right, transpose_b=True)))
+                        with tf.control_dependencies(entries[-1:]):
+                            entries.append(first_entry(tf.matmul(left, result, transpose_a=True)))
+            return tf.add_n(entries)
 
         return lambda: float(compute(operands))
 
-    def operands(self, product: Product) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Two factors, and what stands for the gradient of their product."""
+    def create_operands(self, product: Matmul) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Two random factors, and a random gradient of their product."""
         batch = [product.batch] if product.batch else []
         shapes = (
             (product.rows, product.inner),
@@ -67,6 +67,6 @@ class Network:
         return left, right, result
 
 
-def corner(matrix: tf.Tensor) -> tf.Tensor:
-    """One number of it."""
+def first_entry(matrix: tf.Tensor) -> tf.Tensor:
+    """The first entry of a tensor, a scalar."""
     return tf.reshape(tf.slice(matrix, [0] * matrix.shape.rank, [1] * matrix.shape.rank), [])

@@ -15,7 +15,7 @@ from official.nlp import optimization
 from official.nlp.modeling import layers, models, networks
 from official.nlp.tools import tf2_albert_encoder_checkpoint_converter as converter
 
-from benchmarks.peers.compared import BFLOAT16, TEXT_LENGTH, Setting, read_config
+from benchmarks.peers.cases import BFLOAT16, TEXT_LENGTH, Setting, read_config
 
 
 class Network:
@@ -24,7 +24,7 @@ class Network:
     def __init__(self, setting: Setting):
         if setting.precision == BFLOAT16:
             keras.mixed_precision.set_global_policy("mixed_bfloat16")
-        self.folder, self.xla = setting.place, setting.options.get("xla", False)
+        self.folder, self.xla = setting.path, setting.options.get("xla", False)
         self.config = SimpleNamespace(**read_config(self.folder))
         self.encoder = self.new_encoder()
         (source,) = (self.folder / "google").glob("*.index")
@@ -36,7 +36,7 @@ class Network:
             restored.assert_existing_objects_matched().expect_partial()
 
     def new_encoder(self) -> networks.AlbertEncoder:
-        """As the converter makes it, but that it answers by name."""
+        """An encoder as the converter creates it, but with outputs by name."""
         config = self.config
         return networks.AlbertEncoder(
             vocab_size=config.vocab_size,
@@ -54,17 +54,17 @@ class Network:
         )
 
     def parameters(self) -> int:
-        """Of the encoder."""
+        """The number of parameters of the encoder."""
         return self.encoder.count_params()
 
     def forward(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
         """The encoder in a tf.function."""
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
-        compute = self.compiled()
+        compute = self.make_encoder_fn()
         return lambda: compute(tensors).numpy()
 
-    def compiled(self) -> Callable[[Mapping[str, tf.Tensor]], tf.Tensor]:
-        """From the encoder's inputs to the pooled output in float32."""
+    def make_encoder_fn(self) -> Callable[[Mapping[str, tf.Tensor]], tf.Tensor]:
+        """A function from the encoder's inputs to its pooled output in float32."""
 
         @tf.function(jit_compile=self.xla or None)
         def compute(tensors: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -80,7 +80,7 @@ class Network:
         )
         pack = layers.BertPackInputs(TEXT_LENGTH, special_tokens_dict=tokenizer.get_special_tokens_dict())
         preprocess = tf.function(lambda texts: pack([tokenizer(texts)]))
-        compute = self.compiled()
+        compute = self.make_encoder_fn()
         return lambda texts: compute(preprocess(tf.constant(texts))).numpy()
 
     def update(self, batch: Mapping[str, np.ndarray]) -> Callable[[], float]:
@@ -89,25 +89,25 @@ class Network:
         activation = tf_utils.get_activation(self.config.hidden_act)
         model = models.BertPretrainerV2(self.new_encoder(), activation, classification_heads=[head])
         optimizer = optimization.create_optimizer(1e-5, 10**6, 0, optimizer_type="adamw")
-        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         labels = (batch["masked_lm_ids"], batch["sentence_order_labels"])
         inputs = {name: array for name, array in batch.items() if name.startswith("input_")}
         inputs["masked_lm_positions"] = batch["masked_lm_positions"]
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
 
         @tf.function(jit_compile=self.xla or None)
-        def gradients(tensors: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        def compute_gradients(tensors: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, list[tf.Tensor]]:
             with tf.GradientTape() as tape:
                 outputs = model(tensors, training=True)
                 logits = (tf.cast(outputs[name], tf.float32) for name in ("mlm_logits", "sentence"))
-                loss = tf.add_n([loss_of(x, y) for x, y in zip(labels, logits, strict=True)])
+                loss = tf.add_n([cross_entropy(x, y) for x, y in zip(labels, logits, strict=True)])
             # The encoder's pooler is not in this loss: the sentence head has one of its own.
             return loss, tape.gradient(loss, model.trainable_variables)
 
         @tf.function
         def step(tensors: Mapping[str, tf.Tensor]) -> tf.Tensor:
-            loss, found = gradients(tensors)
-            pairs = zip(found, model.trainable_variables, strict=True)
+            loss, grads = compute_gradients(tensors)
+            pairs = zip(grads, model.trainable_variables, strict=True)
             optimizer.apply_gradients([pair for pair in pairs if pair[0] is not None])
             return loss
 

@@ -12,27 +12,27 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from benchmarks.peers.compared import Setting
-from examples.runtimes.tokens import Tokens
+from benchmarks.peers.cases import Setting
+from examples.runtimes.tokens import ConvertedTokenizer
 
 
 class Network:
     """A session, for inputs of any shape."""
 
     def __init__(self, setting: Setting):
-        self.folder = setting.place
+        self.folder = setting.path
         self.file = self.folder / "encoder.onnx"
         if not self.file.exists():
-            convert(self.folder / "float32/encoder", self.file)
+            convert_to_onnx(self.folder / "float32/encoder", self.file)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = setting.threads
-        # Threads that wait by spinning would take the cores from the program that is asked next.
+        # Threads that spin while they wait would take the cores from the next program.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         providers = ["CPUExecutionProvider"]
         self.session = onnxruntime.InferenceSession(str(self.file), options, providers)
 
     def parameters(self) -> int:
-        """Of the file: the numbers in all arrays of floats but the constants, which have one."""
+        """The number of parameters in the file: the sizes of its float arrays, without scalar constants."""
         arrays = onnx.load(self.file).graph.initializer
         sizes = [math.prod(array.dims) for array in arrays if array.data_type == onnx.TensorProto.FLOAT]
         return sum(size for size in sizes if size > 1)
@@ -43,16 +43,16 @@ class Network:
 
     def text(self) -> Callable[[list[str]], np.ndarray]:
         """A tokenizer in Python, batches padded to their longest, the session."""
-        tokens = Tokens(self.folder / "run")
-        return lambda texts: self.pooled_output(tokens.inputs(texts))
+        tokenizer = ConvertedTokenizer(self.folder / "run")
+        return lambda texts: self.pooled_output(tokenizer(texts))
 
     def pooled_output(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Of the encoder's inputs."""
+        """The pooled output for the encoder's inputs."""
         return self.session.run(["pooled_output"], dict(inputs))[0]
 
 
-def convert(encoder: Path, file: Path) -> None:
-    """The exported encoder as .onnx."""
+def convert_to_onnx(encoder: Path, file: Path) -> None:
+    """Converts the exported encoder to an .onnx file."""
     command = [sys.executable, "-m", "tf2onnx.convert", "--saved-model", str(encoder), "--output", str(file)]
     flags = ["--tag", "serve", "--signature_def", "serving_default", "--opset", "18"]
     subprocess.run([*command, *flags], check=True)

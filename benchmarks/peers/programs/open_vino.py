@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import openvino
 
-from benchmarks.peers.compared import BFLOAT16, Setting
-from examples.runtimes.tokens import Tokens
+from benchmarks.peers.cases import BFLOAT16, Setting
+from examples.runtimes.tokens import ConvertedTokenizer
 
 
 class Network:
     """A compiled model, for inputs of any shape."""
 
     def __init__(self, setting: Setting):
-        self.folder = setting.place
+        self.folder = setting.path
         model = openvino.convert_model(str(self.folder / "float32/encoder"))
         settings = {
-            # Said in both directions: by itself it takes bfloat16 where the processor has it.
+            # Set for both precisions: OpenVINO's default is bfloat16 where the processor has it.
             "INFERENCE_PRECISION_HINT": "bf16" if setting.precision == BFLOAT16 else "f32",
             "INFERENCE_NUM_THREADS": setting.threads,
             "PERFORMANCE_HINT": "LATENCY",
@@ -26,7 +26,7 @@ class Network:
         self.compiled = openvino.compile_model(model, "CPU", settings)
 
     def parameters(self) -> None:
-        """Not to be counted: products and copies of parameters are among the model's constants."""
+        """None: the model's constants contain products and copies of parameters."""
 
     def forward(self, inputs: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
         """One call of the model."""
@@ -34,9 +34,9 @@ class Network:
 
     def text(self) -> Callable[[list[str]], np.ndarray]:
         """A tokenizer in Python, batches padded to their longest, the model."""
-        tokens = Tokens(self.folder / "run")
-        return lambda texts: self.pooled_output(tokens.inputs(texts))
+        tokenizer = ConvertedTokenizer(self.folder / "run")
+        return lambda texts: self.pooled_output(tokenizer(texts))
 
     def pooled_output(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Of the encoder's inputs."""
+        """The pooled output for the encoder's inputs."""
         return self.compiled(inputs)["pooled_output"]

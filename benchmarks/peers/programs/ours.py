@@ -13,18 +13,18 @@ from albert_tf.constants import POLICIES
 from albert_tf.optimization import create_optimizer
 from albert_tf.pretraining.loss import pretraining_loss_fn
 from albert_tf.training.train_step import TrainStep
-from benchmarks.peers.compared import Setting
+from benchmarks.peers.cases import Setting
 
 
 class Network:
-    """Ours."""
+    """The exported modules, and a new model for updates."""
 
     def __init__(self, setting: Setting):
         self.setting = setting
-        self.exported = setting.place / setting.precision
+        self.exported = setting.path / setting.precision
 
     def parameters(self) -> int:
-        """Of the exported encoder."""
+        """The number of parameters of the exported encoder."""
         encoder = tf.saved_model.load(str(self.exported / "encoder"))
         return sum(variable.shape.num_elements() for variable in encoder.variables)
 
@@ -33,18 +33,18 @@ class Network:
         encoder = tf.saved_model.load(str(self.exported / "encoder"))
         signature = encoder.signatures["serving_default"]
         tensors = {name: tf.constant(array) for name, array in inputs.items()}
-        return lambda: pooled(signature(**tensors))
+        return lambda: pooled_output(signature(**tensors))
 
     def text(self) -> Callable[[list[str]], np.ndarray]:
         """The signature of the exported serving model."""
         serving = tf.saved_model.load(str(self.exported / "serving/1"))
         signature = serving.signatures["serving_default"]
-        return lambda texts: pooled(signature(text=tf.constant(texts)))
+        return lambda texts: pooled_output(signature(text=tf.constant(texts)))
 
     def update(self, batch: Mapping[str, np.ndarray]) -> Callable[[], float]:
         """An update of the training loop: MLM and SOP, clipping, AdamW."""
         policy = POLICIES[self.setting.precision]
-        config = albert_tf.AlbertConfig.from_json_file(self.setting.place / "config.json")
+        config = albert_tf.AlbertConfig.from_json_file(self.setting.path / "config.json")
         model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy, fused=True)
         optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
         optimizer.build(model.trainable_variables)
@@ -52,10 +52,10 @@ class Network:
         data = tf.data.Dataset.from_tensors(dict(batch)).repeat()
         step = tf.Variable(0, dtype=tf.int64, trainable=False)
         train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, step=step, seed=0)
-        batches, one = iter(data), tf.constant(1)
-        return lambda: float(train_step(batches, one).terms["mlm"].loss)
+        batches, one_step = iter(data), tf.constant(1)
+        return lambda: float(train_step(batches, one_step).terms["mlm"].loss)
 
 
-def pooled(outputs: Mapping[str, tf.Tensor]) -> np.ndarray:
-    """The pooled output, in float32."""
+def pooled_output(outputs: Mapping[str, tf.Tensor]) -> np.ndarray:
+    """The pooled output in float32."""
     return outputs["pooled_output"].numpy().astype(np.float32)

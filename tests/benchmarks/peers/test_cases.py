@@ -10,11 +10,12 @@ import pytest
 
 import albert_tf
 from benchmarks.peers import rounds
-from benchmarks.peers.asking import NoAnswer
-from benchmarks.peers.compared import CASES, PEERS, encoder_inputs, pretraining_batch, read_sentences
-from benchmarks.peers.products import operations
-from benchmarks.peers.results import Turn, heading, line, ratio
-from benchmarks.peers.rounds import started, take_turns
+from benchmarks.peers.cases import CASES, PEERS, read_sentences
+from benchmarks.peers.matmul_shapes import case_flops
+from benchmarks.peers.results import Turn, format_case, format_case_header, time_ratio
+from benchmarks.peers.rounds import start_programs, take_turns
+from benchmarks.peers.worker_process import WorkerError
+from benchmarks.random_data import random_batch, random_inputs
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "benchmarks/peers"
@@ -22,7 +23,8 @@ FOLDER = ROOT / "benchmarks/peers"
 
 def test_inputs_have_no_padding_and_are_the_same_each_time():
     case = CASES["update-8x128-float32"]
-    batch = pretraining_batch(case, vocab_size=100)
+    shape = case.batch, case.length, case.predictions
+    batch = random_batch(*shape, vocab_size=100)
     assert {name: array.shape for name, array in batch.items()} == {
         **dict.fromkeys(["input_word_ids", "input_mask", "input_type_ids"], (8, 128)),
         **dict.fromkeys(["masked_lm_positions", "masked_lm_ids", "masked_lm_weights"], (8, 20)),
@@ -32,9 +34,9 @@ def test_inputs_have_no_padding_and_are_the_same_each_time():
     assert batch["input_word_ids"].min() >= 5 and batch["input_word_ids"].max() < 100
     for row in batch["masked_lm_positions"]:
         assert len(set(row)) == 20 and sorted(row) == row.tolist() and row[0] >= 0 and row[-1] < 128
-    for name, array in pretraining_batch(case, vocab_size=100).items():
+    for name, array in random_batch(*shape, vocab_size=100).items():
         np.testing.assert_array_equal(array, batch[name])
-    np.testing.assert_array_equal(encoder_inputs(case, 100)["input_word_ids"], batch["input_word_ids"])
+    np.testing.assert_array_equal(random_inputs(8, 128, 100)["input_word_ids"], batch["input_word_ids"])
 
 
 def test_sentences_of_both_forms(tmp_path):
@@ -64,13 +66,13 @@ def test_a_forward_pass_is_two_operations_a_weight_and_token_and_the_attention()
     attention = 2 * tokens * 128 * hidden  # scores and context: S products of D numbers a head and token
     others = tokens * 128 * hidden + 8 * hidden**2  # the projection of embeddings, the pooler
     expected = 2 * (layers * (tokens * weights + attention) + others)
-    assert operations(BASE, CASES["forward-8x128-float32"]) == expected
+    assert case_flops(BASE, CASES["forward-8x128-float32"]) == expected
 
 
 def test_an_update_has_the_heads_and_twice_as_much_behind():
-    forward = operations(BASE, CASES["forward-8x128-float32"])
+    forward = case_flops(BASE, CASES["forward-8x128-float32"])
     heads = 2 * (8 * 20 * (768 * 128 + 128 * 30000) + 8 * 768 * 2)
-    assert operations(BASE, CASES["update-8x128-bfloat16"]) == 3 * (forward + heads)
+    assert case_flops(BASE, CASES["update-8x128-bfloat16"]) == 3 * (forward + heads)
 
 
 # Ratios are of turns of one round; the table says what took how long.
@@ -87,13 +89,13 @@ def turns(*values, peak=0):
 def test_a_ratio_is_the_median_of_those_of_the_rounds():
     # A machine that slows down: 2, 3 and 2.5 times, though 10 / 2 of the medians is 5.
     rounds = {"ours": turns(1, 2, 40), "openvino": turns(2, 6, 100)}
-    assert ratio(rounds, "openvino") == 2.5
-    assert ratio(rounds, "ours") == 1
+    assert time_ratio(rounds, "openvino") == 2.5
+    assert time_ratio(rounds, "ours") == 1
     rounds = {"ours": turns(1, 10, 2), "openvino": turns(3, 10, 20)}
-    assert ratio(rounds, "openvino") == 3
+    assert time_ratio(rounds, "openvino") == 3
     rounds = {"ours": turns(1, None, 4), "openvino": turns(2, 100, None)}
-    assert ratio(rounds, "openvino") == 2
-    assert ratio({"ours": turns(None), "openvino": turns(1)}, "openvino") is None
+    assert time_ratio(rounds, "openvino") == 2
+    assert time_ratio({"ours": turns(None), "openvino": turns(1)}, "openvino") is None
 
 
 def test_the_table():
@@ -103,8 +105,8 @@ def test_the_table():
         TEXT: {"ours": turns(8.0), "model_garden": turns(None), "openvino": turns(8.4)},
     }
     peers = ["ours", "matmul", "model_garden", "openvino"]
-    lines = [line(case, rounds, peers, 80 * 10**9, 256) for case, rounds in measured.items()]
-    assert [*heading(peers).splitlines(), *lines] == [
+    lines = [format_case(case, rounds, peers, 80 * 10**9, 256) for case, rounds in measured.items()]
+    assert [*format_case_header(peers).splitlines(), *lines] == [
         "| case | ours | MatMul of the same shapes | Model Garden | OpenVINO |",
         "|---|---|---|---|---|",
         "| forward-8x128-float32 | 461 ms | 0.87, 200 GFLOP/s | – | 0.50 |",
@@ -113,30 +115,30 @@ def test_the_table():
     ]
 
 
-# Programs take turns, and who fails is left out with a line that says so.
+# Programs take turns, and a program that fails is left out with a line that says so.
 
 SHORT, LONG = CASES["forward-1x16-float32"], CASES["forward-8x512-float32"]
 
 
-class Program:
-    """Writes down who is asked what; answers as it is told."""
+class FakeProcess:
+    """Records its requests; its responses are fixed."""
 
     def __init__(self, name, diary, prepared=None, fails_at=()):
         self.name, self.diary, self.fails_at = name, diary, list(fails_at)
         self.prepared = prepared or {"seconds": 0.1, "difference": 1e-6}
 
-    def ask(self, question):
-        self.diary.append((self.name, question["do"], question["case"], question.get("times")))
-        if question["do"] == "prepare":
+    def request(self, request):
+        self.diary.append((self.name, request["do"], request["case"], request.get("times")))
+        if request["do"] == "prepare":
             return self.prepared
         if self.fails_at and self.fails_at.pop(0):
-            raise NoAnswer(f"{self.name}: gone")
-        return {"seconds": [0.1] * question["times"], "peak": 1}
+            raise WorkerError(f"{self.name}: gone")
+        return {"seconds": [0.1] * request["times"], "peak": 1}
 
 
 def test_all_take_turns_case_by_case_in_every_round():
     diary = []
-    programs = {name: Program(name, diary) for name in ("ours", "keras_hub", "openvino")}
+    programs = {name: FakeProcess(name, diary) for name in ("ours", "keras_hub", "openvino")}
     programs["keras_hub"].prepared = {"seconds": 7.0, "difference": None}
     programs["openvino"].prepared = {"seconds": 0.001, "difference": 0.0}
     turns = take_turns(programs, [SHORT, LONG], 2)
@@ -148,7 +150,7 @@ def test_all_take_turns_case_by_case_in_every_round():
 
 def test_another_answer_than_ours_is_not_timed(capsys):
     diary = []
-    programs = {"ours": Program("ours", diary), "openvino": Program("openvino", diary)}
+    programs = {"ours": FakeProcess("ours", diary), "openvino": FakeProcess("openvino", diary)}
     programs["openvino"].prepared = {"seconds": 0.1, "difference": 0.04}
     turns = take_turns(programs, [SHORT], 1)
     assert turns[SHORT]["openvino"] == [None] and turns[SHORT]["ours"][0]
@@ -158,7 +160,7 @@ def test_another_answer_than_ours_is_not_timed(capsys):
 
 
 def test_a_turn_without_an_answer_is_none_and_told(capsys):
-    programs = {"ours": Program("ours", [], fails_at=[False, True])}
+    programs = {"ours": FakeProcess("ours", [], fails_at=[False, True])}
     assert take_turns(programs, [SHORT], 3)[SHORT]["ours"] == [Turn([0.1] * 5, 1), None, Turn([0.1] * 5, 1)]
     assert "ours: gone\n" in capsys.readouterr().err
 
@@ -171,7 +173,7 @@ def test_a_network_of_another_size_is_left_out(parameters, told, tmp_path, monke
     fake.write_text(f"#!/bin/sh\necho '{first_line}'\nexec sleep 60\n", "utf-8")
     fake.chmod(0o755)
     monkeypatch.setattr(rounds, "python_of", lambda name: fake)
-    with started(["ours"], tmp_path, "float32", 1) as programs:
+    with start_programs(["ours"], tmp_path, "float32", 1) as programs:
         assert list(programs) == ([] if told else ["ours"])
         processes = [program.process for program in programs.values()]
     assert all(process.poll() is not None for process in processes)

@@ -1,4 +1,4 @@
-"""What is compared: the cases, the programs that do them, and what both are given."""
+"""The cases, the programs that run them, and the settings and inputs of the programs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 FORWARD, UPDATE, TEXT = "forward", "update", "text"
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 
-MASKED = 0.15  # of the tokens: 20 predictions of 128 tokens, 77 of 512
-TEXT_BATCH = 32  # sentences at a time
-TEXT_LENGTH = 128  # tokens, where a program pads to one length, or cuts
+MASKED_SHARE = 0.15  # 20 predictions for 128 tokens, 77 for 512
+TEXT_BATCH = 32  # sentences
+TEXT_LENGTH = 128  # tokens, for programs that pad all sentences to one length or cut them
 
 
 class Case(NamedTuple):
-    """Something to do and to time.
+    """A computation that the programs are timed at.
 
     Attributes:
       kind: FORWARD: token ids to pooled output. UPDATE: forward, backward and optimizer of pre-training.
         TEXT: all sentences to their pooled outputs, in batches of `batch` in their order.
       batch: rows, B.
-      length: tokens of each row, S, none of which is padding; of TEXT the most that there may be.
+      length: tokens of each row, S, without padding; for TEXT the largest number of tokens.
       precision: FLOAT32 or BFLOAT16.
     """
 
@@ -38,13 +36,13 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As it is typed: forward-8x128-float32."""
+        """The name on the command line, such as forward-8x128-float32."""
         return f"{self.kind}-{self.batch}x{self.length}-{self.precision}"
 
     @property
     def predictions(self) -> int:
         """Masked tokens of each row that an update predicts, P."""
-        return math.ceil(MASKED * self.length)
+        return math.ceil(MASKED_SHARE * self.length)
 
 
 SHAPES = {
@@ -58,21 +56,21 @@ CASES = {
     for precision in (FLOAT32, BFLOAT16)
     for case in (Case(kind, *shape, precision) for shape in shapes)
 }
-# Those that a run of some twenty minutes has room for.
+# The cases of a run of about twenty minutes.
 QUICK = ["forward-1x16-*", "forward-1x128-*", "forward-8x128-*", "update-8x128-*", "text-*"]
 
 
 class Peer(NamedTuple):
-    """A program that does cases, in a process of its own.
+    """A program that runs cases in a process of its own.
 
     Attributes:
-      title: of its column.
-      module: its file in this folder.
+      title: title of its column.
+      module: its file in programs/.
       environment: folder in .venv-peers, of requirements-<environment>.txt; None: this project's own.
-      kinds: of the cases that it does.
-      precisions: the same.
-      options: what else its module is told.
-      variables: of its process's environment.
+      kinds: kinds of the cases that it runs.
+      precisions: precisions of the cases that it runs.
+      options: options of its module.
+      variables: environment variables of its process.
     """
 
     title: str
@@ -83,8 +81,8 @@ class Peer(NamedTuple):
     options: Mapping[str, Any] = {}
     variables: Mapping[str, str] = {}
 
-    def does(self, case: Case) -> bool:
-        """Whether it does a case at all."""
+    def supports(self, case: Case) -> bool:
+        """Whether the program can run a case."""
         return case.kind in self.kinds and case.precision in self.precisions
 
 
@@ -92,7 +90,7 @@ OURS = "ours"
 MATMUL = "matmul"
 PEERS = {
     OURS: Peer("ours", "ours", None),
-    "ours_frozen": Peer(  # what examples/serving says of weights that do not change
+    "ours_frozen": Peer(  # examples/serving/README.md, "On a CPU"
         "ours, frozen weights",
         "ours",
         None,
@@ -110,7 +108,7 @@ PEERS = {
     "huggingface_compiled": Peer(
         "HF PyTorch, compiled", "huggingface", "huggingface", (FORWARD, UPDATE), options={"compiled": True}
     ),
-    "onnx_runtime": Peer(  # its CPU kernels know no bfloat16
+    "onnx_runtime": Peer(  # no bfloat16 in its CPU kernels
         "ONNX Runtime", "onnx_runtime", "onnx-runtime", (FORWARD, TEXT), (FLOAT32,)
     ),
     "openvino": Peer("OpenVINO", "open_vino", "openvino", (FORWARD, TEXT)),
@@ -118,12 +116,12 @@ PEERS = {
 
 
 class Setting(NamedTuple):
-    """What a program is told when it starts.
+    """The settings of a program's process.
 
     Attributes:
-      folder: what `prepared.py` has written.
-      precision: to compute in.
-      threads: to compute with.
+      folder: folder that network_files.py wrote.
+      precision: FLOAT32 or BFLOAT16.
+      threads: number of threads to compute with.
       options: of the peer.
     """
 
@@ -133,16 +131,16 @@ class Setting(NamedTuple):
     options: Mapping[str, Any] = {}
 
     @property
-    def place(self) -> Path:
-        """The folder."""
+    def path(self) -> Path:
+        """The folder as a path."""
         return Path(self.folder)
 
 
-def matching(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    """The names that any of the patterns, such as forward-*-float32, describes, in their order.
+def match_patterns(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """The names that match any of the patterns, such as forward-*-float32, in their order.
 
     Raises:
-      ValueError: a pattern describes none of them.
+      ValueError: a pattern matches no name.
     """
     names = list(names)
     for pattern in patterns:
@@ -152,35 +150,17 @@ def matching(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The network's shape, as in albert_config.json."""
+    """The network's config, with the keys of albert_config.json."""
     return json.loads((folder / "config.json").read_text("utf-8"))
-
-
-def encoder_inputs(case: Case, vocab_size: int) -> dict[str, np.ndarray]:
-    """Random tokens without padding: the inputs of our encoder by name, int32 [B, S]."""
-    ids = np.random.default_rng(0).integers(5, vocab_size, [case.batch, case.length], np.int32)
-    return {"input_word_ids": ids, "input_mask": np.ones_like(ids), "input_type_ids": np.zeros_like(ids)}
-
-
-def pretraining_batch(case: Case, vocab_size: int) -> dict[str, np.ndarray]:
-    """A batch of our pre-training, of random tokens without padding, with P predictions in each row."""
-    random = np.random.default_rng(1)
-    shape = [case.batch, case.predictions]
-    places = [random.choice(case.length, case.predictions, replace=False) for _ in range(case.batch)]
-    return {
-        **encoder_inputs(case, vocab_size),
-        "masked_lm_positions": np.sort(places).astype(np.int32),
-        "masked_lm_ids": random.integers(5, vocab_size, shape, np.int32),
-        "masked_lm_weights": np.ones(shape, np.float32),
-        "sentence_order_labels": random.integers(2, size=[case.batch], dtype=np.int32),
-    }
 
 
 def read_sentences(file: Path, limit: int) -> list[str]:
     """The first sentences of a file: lines, or the column `sentence` of a .tsv such as SST-2's dev.tsv."""
     with file.open(encoding="utf-8", newline="") as lines:
         if file.suffix == ".tsv":
-            found = [row["sentence"] for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)]
+            sentences = [
+                row["sentence"] for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+            ]
         else:
-            found = [line.strip() for line in lines if line.strip()]
-    return found[:limit]
+            sentences = [line.strip() for line in lines if line.strip()]
+    return sentences[:limit]

@@ -1,4 +1,4 @@
-"""What the scripts have in common: a converted network answers texts."""
+"""The command line of the scripts: a converted network answers texts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-from answers import answer
-from tokens import Tokens
+from answers import format_answer
+from tokens import ConvertedTokenizer
 
 Arrays = Mapping[str, np.ndarray]
 Call = Callable[[Arrays], Arrays]
 
-# True of networks that take pairs of texts alone, False of those that take single texts.
-PAIRED = {"span_labeler": True, "token_classifier": False}
+# Whether networks of a kind take pairs of texts. Others have it in their task.json.
+TAKES_PAIRS = {"span_labeler": True, "token_classifier": False}
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,17 +27,17 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(description: str, runtime: str, file: str, load: Callable[[str], tuple[Call, int | None]]) -> None:
-    """Prints what the network in a folder answers to the texts of the command line.
+    """Prints the answers of the network in a folder to the texts of the command line.
 
     Args:
-      description: of the script.
-      runtime: as `python -m hub_export --to` calls it.
-      file: name of the network in the folder, by its ending; "_int8" stands before that with `--int8`.
-      load: from that file to a function from the network's inputs to its outputs, and the one length of
-        inputs that it takes, None for any.
+      description: description of the script.
+      runtime: name of the runtime for `python -m hub_export --to`.
+      file: name of the network's file, such as model.onnx; with `--int8` it is model_int8.onnx.
+      load: loads that file. It returns a function from the network's inputs to its outputs, and the only
+        length of the inputs that the network takes; None: any length.
     """
     parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="what `python -m hub_export --to` has written")
+    parser.add_argument("folder", help="folder that `python -m hub_export --to` wrote")
     parser.add_argument("text", nargs="+", help="to answer, such as a question")
     parser.add_argument(
         "--pair", nargs="+", default=[], help="second segment of each text, such as a context"
@@ -57,18 +57,18 @@ def main(description: str, runtime: str, file: str, load: Callable[[str], tuple[
         parser.error(f"{folder} has no {name}: {remedy}")
     if not (folder / "spiece.model").exists():
         parser.error(f"{folder} has no spiece.model: these scripts read vocabularies of SentencePiece alone")
-    tokens = Tokens(folder)
-    model = tokens.task.get("model")
+    tokenizer = ConvertedTokenizer(folder)
+    model = tokenizer.task.get("model")
     if model == "multiple_choice":
         parser.error(f"{folder} chooses among options, of which this command has none: call load")
-    takes_pairs = PAIRED.get(model, tokens.task.get("takes_pairs"))  # None: it does not say
+    takes_pairs = TAKES_PAIRS.get(model, tokenizer.task.get("takes_pairs"))  # None: unknown
     if takes_pairs is not None and takes_pairs != bool(pairs):
         remedy = "name the second by --pair" if takes_pairs else "leave --pair out"
         parser.error(f"{folder} takes {'two texts' if takes_pairs else 'a single text'}: {remedy}")
     call, length = load(str(folder / name))
-    inputs = tokens.inputs(texts, length, pairs)
+    inputs = tokenizer(texts, length, pairs)
     outputs = call(inputs)
     for row, text in enumerate(texts):
-        of_row = ({name: array[row] for name, array in arrays.items()} for arrays in (inputs, outputs))
-        lines = answer(tokens, *of_row, text, pairs[row] if pairs else "")
+        arrays = ({name: array[row] for name, array in batch.items()} for batch in (inputs, outputs))
+        lines = format_answer(tokenizer, *arrays, text, pairs[row] if pairs else "")
         print(text, *lines, sep="\n  ")

@@ -1,4 +1,4 @@
-"""Text to the inputs of a converted network, without TensorFlow: as `albert_tf.Tokenizer` and `pack` do."""
+"""Tokenizes text for a converted network without TensorFlow, with the ids of `albert_tf.Tokenizer`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import sentencepiece
 
 PADDING, START, SEPARATOR = 0, 2, 3  # [PAD], [CLS], [SEP]
 
-# Unicode's Default_Ignorable_Code_Point, which its NFKC_Casefold drops.
+# Unicode's Default_Ignorable_Code_Point, which NFKC_Casefold drops.
 IGNORABLE = dict.fromkeys(
     code
     for first, last in (
@@ -28,14 +28,14 @@ IGNORABLE = dict.fromkeys(
 )
 
 
-class Tokens:
+class ConvertedTokenizer:
     """The tokenizer in the folder of a converted network.
 
-    Its ids are those of TF Text. Only where two ways to cut a word are equally likely, such as `! !!!` and
-    `!!! !`, rounding decides, and TF Text has another version of SentencePiece, which may round otherwise.
+    Its ids are those of TF Text, with one exception: where two splits of a word are equally likely, such as
+    `! !!!` and `!!! !`, rounding decides, and TF Text has another version of SentencePiece.
 
     Args:
-      folder: what `python -m hub_export --to` has written.
+      folder: folder that `python -m hub_export --to` wrote.
     """
 
     def __init__(self, folder: str | Path):
@@ -44,61 +44,60 @@ class Tokens:
             for name in ("tokenizer", "config", "task")
         )
         self.lowercase, self.strip_accents = settings["lowercase"], settings["strip_accents"]
-        self.longest = task.get("seq_length", config["max_position_embeddings"])
-        self.task = {} if task["model"] in ("encoder", "pretrainer") else task  # of a fine-tuned network
+        self.max_length = task.get("seq_length", config["max_position_embeddings"])
+        self.task = {} if task["model"] in ("encoder", "pretrainer") else task  # {}: not fine-tuned
         self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(Path(folder, "spiece.model")))
 
-    def ids(self, text: str) -> list[int]:
-        """The token ids of a text, no special tokens among them. A tagger reads each word by itself."""
+    def encode(self, text: str) -> list[int]:
+        """The token ids of a text, without special tokens. For a tagger, each word is encoded by itself."""
         if self.task.get("model") == "token_classifier":
-            return [piece for word in self.words(text) for piece in self.word_ids(word)]
-        return self.pieces.encode(self.normalized(text))
+            return [piece for word in self.split_words(text) for piece in self.encode_word(word)]
+        return self.pieces.encode(self.normalize(text))
 
-    def word_ids(self, word: str) -> list[int]:
+    def encode_word(self, word: str) -> list[int]:
         """The token ids of a word for a tagger, at least one."""
-        return self.pieces.encode(self.normalized(word)) or [self.pieces.unk_id()]
+        return self.pieces.encode(self.normalize(word)) or [self.pieces.unk_id()]
 
-    def words(self, text: str) -> list[str]:
-        """The words of a text, which a tagger labels: split at spaces, and perhaps at punctuation marks."""
+    def split_words(self, text: str) -> list[str]:
+        """The words of a text for a tagger: split at spaces, and at punctuation marks if the task says so."""
         if self.task.get("words") == "punctuation":
             text = "".join(f" {character} " if is_punctuation(character) else character for character in text)
         return text.split()
 
-    def normalized(self, text: str) -> str:
-        """Text as the vocabulary has it."""
-        return normalized(text, self.lowercase, self.strip_accents)
+    def normalize(self, text: str) -> str:
+        """Normalizes text as the vocabulary's training text was."""
+        return normalize_text(text, self.lowercase, self.strip_accents)
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """The characters [start, end) of the text that each of its tokens is of."""
-        ends = [0]  # of the normalised text, after each character
-        for run in re.findall(r"\s|\S+", text):  # normalised each by itself
-            before = ends[-1]
-            ends += [before + len(self.normalized(run[:size])) for size in range(1, len(run) + 1)]
-        offsets = self.pieces.encode(self.normalized(text), return_type="offset_mapping")["offsets"]
+    def token_spans(self, text: str) -> list[tuple[int, int]]:
+        """The characters [start, end) of each token in the text."""
+        ends = [0]  # length of the normalised text after each character
+        for chunk in re.findall(r"\s|\S+", text):  # each is normalised by itself
+            start = ends[-1]
+            ends += [start + len(self.normalize(chunk[:size])) for size in range(1, len(chunk) + 1)]
+        offsets = self.pieces.encode(self.normalize(text), return_type="offset_mapping")["offsets"]
         return [
             (bisect.bisect_right(ends, start) - 1, bisect.bisect_left(ends, end)) for start, end in offsets
         ]
 
-    def inputs(
+    def __call__(
         self, texts: Sequence[str], length: int | None = None, pairs: Sequence[str] = ()
     ) -> dict[str, np.ndarray]:
         """The model's inputs, int32 [B, S] by name.
 
         Args:
-          texts: a segment each, B of them.
-          length: S, which longer rows are cut to; None: that of the longest. At most the `seq_length` of the
-            export.
-          pairs: the second segment of each text; none.
+          texts: B first segments.
+          length: S. Longer rows are cut, and the export's `seq_length` is the limit. None: the longest row's.
+          pairs: B second segments; empty: none.
         """
-        firsts = [self.ids(text) for text in texts]
-        seconds = [self.ids(text) for text in pairs] or [[]] * len(texts)
+        firsts = [self.encode(text) for text in texts]
+        seconds = [self.encode(text) for text in pairs] or [[]] * len(texts)
         specials = 3 if pairs else 2
         longest = max(len(first) + len(second) for first, second in zip(firsts, seconds, strict=True))
-        length = min(length or longest + specials, self.longest)
+        length = min(length or longest + specials, self.max_length)
         ids, mask, types = (np.full([len(firsts), length], filler, np.int32) for filler in (PADDING, 0, 0))
         budget = length - specials
         for number, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
-            # The longer one loses tokens at its end.
+            # The longer segment loses tokens at its end.
             first = first[: max(budget - budget // 2, budget - len(second))]
             row = [START, *first, SEPARATOR, *second[: budget - len(first)], *([SEPARATOR] if pairs else [])]
             ids[number, : len(row)] = row
@@ -108,15 +107,15 @@ class Tokens:
 
 
 def is_punctuation(character: str) -> bool:
-    """True for ASCII's marks and symbols, and for Unicode's punctuation."""
+    """Whether a character is a mark or symbol of ASCII, or punctuation of Unicode."""
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
-def normalized(text: str, lowercase: bool, strip_accents: bool) -> str:
-    """Text in the form that the vocabulary was trained on: the order of the steps matters."""
+def normalize_text(text: str, lowercase: bool, strip_accents: bool) -> str:
+    """Text in the form that the vocabulary was trained on. The order of the steps matters."""
     if strip_accents:
-        apart = unicodedata.normalize("NFD", text)
-        text = "".join(character for character in apart if unicodedata.category(character) != "Mn")
+        decomposed = unicodedata.normalize("NFD", text)
+        text = "".join(character for character in decomposed if unicodedata.category(character) != "Mn")
     if lowercase:  # NFKC_Casefold: Unicode standard, section 3.13
         for _ in range(2):
             text = unicodedata.normalize("NFD", text).translate(IGNORABLE).casefold()

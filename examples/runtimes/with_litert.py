@@ -14,19 +14,17 @@ from command_line import Arrays, Call, main
 
 
 def load(file: str) -> tuple[Call, int]:
-    """The network, from its inputs to its outputs, arrays by name, and the length of the inputs.
-
-    It takes one row at a time.
-    """
+    """A function from the network's inputs to its outputs, arrays by name, and the length of the inputs."""
     interpreter = Interpreter(model_path=file, num_threads=os.cpu_count())
     runner = interpreter.get_signature_runner()
 
-    def outputs(inputs: Arrays) -> Arrays:
+    def compute(inputs: Arrays) -> Arrays:
+        # LiteRT's graph takes one row at a time.
         rows = range(len(inputs["input_word_ids"]))
-        answers = [runner(**{name: array[[row]] for name, array in inputs.items()}) for row in rows]
-        return {name: np.concatenate([answer[name] for answer in answers]) for name in answers[0]}
+        outputs = [runner(**{name: array[[row]] for name, array in inputs.items()}) for row in rows]
+        return {name: np.concatenate([output[name] for output in outputs]) for name in outputs[0]}
 
-    return outputs, int(interpreter.get_input_details()[0]["shape"][-1])
+    return compute, int(interpreter.get_input_details()[0]["shape"][-1])
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ from command_line import Arrays, Call, main
 
 
 def load(file: str) -> tuple[Call, None]:
-    """The network: from its inputs, of any shape, to its outputs, arrays by name."""
+    """A function from the network's inputs (of any shape) to its outputs, arrays by name."""
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
 
-    def outputs(inputs: Arrays) -> Arrays:
+    def compute(inputs: Arrays) -> Arrays:
         return dict(zip(names, session.run(names, inputs), strict=True))
 
-    return outputs, None
+    return compute, None
 
 
 if __name__ == "__main__":

@@ -9,18 +9,18 @@ from __future__ import annotations
 import openvino
 from command_line import Arrays, Call, main
 
-# Without this OpenVINO computes in bfloat16 on machines that can.
+# OpenVINO's default is bfloat16 where the processor has it.
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
 def load(file: str, exact: bool = True) -> tuple[Call, None]:
-    """The network: from its inputs, of any shape, to its outputs, arrays by name."""
+    """A function from the network's inputs (of any shape) to its outputs, arrays by name."""
     compiled = openvino.compile_model(file, "CPU", EXACT if exact else {})
 
-    def outputs(inputs: Arrays) -> Arrays:
+    def compute(inputs: Arrays) -> Arrays:
         return {output.any_name: array for output, array in compiled(inputs).items()}
 
-    return outputs, None
+    return compute, None
 
 
 if __name__ == "__main__":

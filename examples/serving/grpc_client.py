@@ -1,4 +1,4 @@
-"""Asks TF Serving over gRPC: what a model answers to texts, and what a [MASK] stands for.
+"""Sends texts to TF Serving over gRPC, and prints the answers of a model and the tokens for a [MASK].
 
 python examples/serving/grpc_client.py --address localhost:8500 "The water is [MASK]."
 python examples/serving/grpc_client.py --signature pair --inputs '{"text": ["One."], "text_pair": ["Two."]}'
@@ -14,14 +14,14 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from absl import app
-from printing import lines, parser, requests_of
+from printing import create_parser, format_response, list_requests
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
 def connect(address: str, is_own: bool = False) -> grpc.Channel:
-    """A channel to the server at `host:port`, for answers of any size: gRPC's own limit is 4 MB.
+    """A channel to the server at `host:port`, for responses of any size (gRPC's default limit is 4 MB).
 
-    With `is_own` it has a connection of its own; otherwise channels to one server share one.
+    With `is_own` the channel has a connection of its own. Otherwise channels to one server share one.
     """
     options = [("grpc.max_receive_message_length", -1), ("grpc.use_local_subchannel_pool", int(is_own))]
     return grpc.insecure_channel(address, options=options)
@@ -35,17 +35,17 @@ def predict(
     version: int | None = None,
     seconds: float = 10.0,
 ) -> dict[str, np.ndarray]:
-    """The answer of one signature.
+    """Calls a signature of a model.
 
     Args:
-      channel: to the server, as `connect` makes it.
-      signature: "serving_default", "pair", "answer" or another that the model has.
-      inputs: its inputs by name, a row an example: texts, or token ids.
-      model: as models.config names it.
-      version: None asks the newest.
-      seconds: how long to wait.
+      channel: channel to the server, from `connect`.
+      signature: "serving_default", "pair", "answer" or another signature of the model.
+      inputs: inputs of the signature by name, a row for each example: texts, or token ids.
+      model: name of the model in models.config.
+      version: version of the model; None: the newest.
+      seconds: time to wait for the response.
     Returns:
-      Its outputs by name; strings as bytes.
+      Outputs of the signature by name; strings are bytes.
     Raises:
       grpc.RpcError: the server refuses the request (INVALID_ARGUMENT says why), or cannot be reached.
     """
@@ -63,24 +63,25 @@ def predict(
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """What the command line asks for."""
-    return parser(__doc__, "localhost:8500").parse_args(arguments[1:])
+    """Parses the command line."""
+    return create_parser(__doc__, "localhost:8500").parse_args(arguments[1:])
 
 
 def main(options: argparse.Namespace) -> None:
-    """Prints what the server answers to the command line."""
+    """Prints the server's responses."""
     with connect(options.address) as channel:
         try:
-            for signature, inputs in requests_of(options):
+            for signature, inputs in list_requests(options):
                 outputs = predict(channel, signature, inputs)
-                for line in lines(inputs, {name: listed(array) for name, array in outputs.items()}):
+                lists = {name: to_list(array) for name, array in outputs.items()}
+                for line in format_response(inputs, lists):
                     print(line)
         except grpc.RpcError as error:
             sys.exit(f"{options.address}: {error.details()}")
 
 
-def listed(array: np.ndarray) -> list:
-    """An array as nested lists, its bytes as texts."""
+def to_list(array: np.ndarray) -> list:
+    """An array as nested lists, with texts in place of bytes."""
     return (np.char.decode(array.astype("S"), "utf-8") if array.dtype == object else array).tolist()
 
 

@@ -1,4 +1,4 @@
-"""What both clients do with the command line and with answers."""
+"""The command line of both clients, and the lines that they print."""
 
 from __future__ import annotations
 
@@ -11,69 +11,74 @@ from absl.flags import argparse_flags
 
 MASK = "[MASK]"
 
-# Names of what scores are of, in the answers of a signature.
-NAMES = ("tokens", "labels")
+# Outputs whose entries the output `scores` belongs to.
+SCORED_OUTPUTS = ("tokens", "labels")
 
 
-def parser(description: str | None, address: str) -> argparse.ArgumentParser:
-    """The command line of a client.
+def create_parser(description: str | None, address: str) -> argparse.ArgumentParser:
+    """The parser of a client's command line.
 
     Args:
-      description: of the client.
-      address: of the server where none is named.
+      description: description of the client.
+      address: default address of the server.
     """
-    made = argparse_flags.ArgumentParser(
+    parser = argparse_flags.ArgumentParser(
         description=description, formatter_class=argparse.RawTextHelpFormatter
     )
-    made.add_argument("--address", default=address, help=f"({address})")
-    made.add_argument("--signature", default="serving_default", help="(serving_default)")
-    made.add_argument(
-        "--inputs", type=json.loads, help='of another signature than one of texts: {"question": ["…"], …}'
+    parser.add_argument("--address", default=address, help=f"({address})")
+    parser.add_argument("--signature", default="serving_default", help="(serving_default)")
+    parser.add_argument(
+        "--inputs", type=json.loads, help='inputs of other signatures, such as {"question": ["…"], …}'
     )
-    made.add_argument("text", nargs="*", help="a row of the input `text` each")
-    return made
+    parser.add_argument("text", nargs="*", help="texts, the rows of the input `text`")
+    return parser
 
 
-def requests_of(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Sequence]]]:
-    """Signatures and inputs of what the command line asks for: texts with masks are filled, too."""
+def list_requests(options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Sequence]]]:
+    """The signature and the inputs of each request. Texts with a [MASK] make a second one, to fill it."""
     yield options.signature, options.inputs or {"text": options.text}
     masked = [text for text in options.text if MASK in text]
     if masked and options.signature == "serving_default":
         yield "fill_mask", {"text": masked}
 
 
-def lines(inputs: Mapping[str, Sequence], outputs: Mapping[str, Any]) -> Iterator[str]:
-    """A row of a request and below it what was answered to it, row by row.
+def format_response(inputs: Mapping[str, Sequence], outputs: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each row of a request, and below it lines for the outputs of the row.
 
     Args:
-      inputs: of the request by name.
-      outputs: by name, as nested lists.
+      inputs: inputs of the request by name.
+      outputs: outputs by name, as nested lists.
     """
-    named = next((name for name in NAMES if name in outputs and "scores" in outputs), None)
+    scored = next((name for name in SCORED_OUTPUTS if name in outputs and "scores" in outputs), None)
     for row, texts in enumerate(zip(*inputs.values(), strict=True)):
         yield " | ".join(map(str, texts))
         for name, values in outputs.items():
-            if named is None or name not in (named, "scores"):
-                yield "  " + ("" if len(outputs) == 1 else f"{name}: ") + short(values[row])
-        if named is not None:
-            yield from scored(outputs[named][row], outputs["scores"][row])
+            if scored is None or name not in (scored, "scores"):
+                yield "  " + label_output(name, len(outputs)) + shorten(values[row])
+        if scored is not None:
+            yield from format_scores(outputs[scored][row], outputs["scores"][row])
 
 
-def scored(names: Sequence, scores: Sequence) -> Iterator[str]:
-    """Names with their scores, a line for each list of them; rows that others are longer than end in ""."""
+def label_output(name: str, count: int) -> str:
+    """The label before an output, which a single one does not need."""
+    return "" if count == 1 else f"{name}: "
+
+
+def format_scores(names: Sequence, scores: Sequence) -> Iterator[str]:
+    """A line for each innermost list of names, with the scores; names that are "" fill up a shorter list."""
     if names and not isinstance(names[0], str):
         for inner_names, inner_scores in zip(names, scores, strict=True):
-            yield from scored(inner_names, inner_scores)
+            yield from format_scores(inner_names, inner_scores)
         return
     pairs = [f"{name} {score:.1%}" for name, score in zip(names, scores, strict=True) if name]
     if pairs:
         yield "  " + ", ".join(pairs)
 
 
-def short(value: Any) -> str:
-    """An answer in a line: of many numbers the first ones."""
+def shorten(value: Any) -> str:
+    """A value in one line, with the first numbers of a long list."""
     if isinstance(value, list) and len(value) > 16:
-        return f"{len(value)} numbers: [{', '.join(map(short, value[:4]))}] …"
+        return f"{len(value)} numbers: [{', '.join(map(shorten, value[:4]))}] …"
     if isinstance(value, list):
-        return f"[{', '.join(map(short, value))}]"
+        return f"[{', '.join(map(shorten, value))}]"
     return f"{value:.3f}" if isinstance(value, float) else str(value)

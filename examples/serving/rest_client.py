@@ -1,4 +1,4 @@
-"""Asks TF Serving over REST: what a model answers to texts, and what a [MASK] stands for.
+"""Sends texts to TF Serving over REST, and prints the answers of a model and the tokens for a [MASK].
 
 python examples/serving/rest_client.py --address http://localhost:8501 "The water is [MASK]."
 python examples/serving/rest_client.py --signature pair --inputs '{"text": ["One."], "text_pair": ["Two."]}'
@@ -13,7 +13,7 @@ from typing import Any
 
 import requests
 from absl import app
-from printing import lines, parser, requests_of
+from printing import create_parser, format_response, list_requests
 
 
 def predict(
@@ -24,42 +24,42 @@ def predict(
     version: int | None = None,
     seconds: float = 10.0,
 ) -> Any:
-    """The answer of one signature, in columns.
+    """Calls a signature of a model, in the columnar format.
 
     Args:
-      address: `http://host:port`.
-      signature: "serving_default", "pair", "answer" or another that the model has.
-      inputs: its inputs by name, a row an example: texts, or token ids.
-      model: as models.config names it.
-      version: None asks the newest.
-      seconds: how long to wait.
+      address: address of the server, `http://host:port`.
+      signature: "serving_default", "pair", "answer" or another signature of the model.
+      inputs: inputs of the signature by name, a row for each example: texts, or token ids.
+      model: name of the model in models.config.
+      version: version of the model; None: the newest.
+      seconds: time to wait for the response.
     Returns:
-      Its outputs by name as nested lists; of a signature with one output, that output alone.
+      Outputs of the signature by name, as nested lists; a single output comes without its name.
     Raises:
       ValueError: the server refuses the request and says why.
       requests.RequestException: the server cannot be reached.
     """
-    which = model if version is None else f"{model}/versions/{version}"
+    path = model if version is None else f"{model}/versions/{version}"
     body = {"signature_name": signature, "inputs": {name: list(rows) for name, rows in inputs.items()}}
-    answer = requests.post(f"{address}/v1/models/{which}:predict", json=body, timeout=seconds)
-    content = answer.json()
+    response = requests.post(f"{address}/v1/models/{path}:predict", json=body, timeout=seconds)
+    content = response.json()
     if "error" in content:
         raise ValueError(f"{signature}: {content['error']}")
     return content["outputs"]
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """What the command line asks for."""
-    return parser(__doc__, "http://localhost:8501").parse_args(arguments[1:])
+    """Parses the command line."""
+    return create_parser(__doc__, "http://localhost:8501").parse_args(arguments[1:])
 
 
 def main(options: argparse.Namespace) -> None:
-    """Prints what the server answers to the command line."""
+    """Prints the server's responses."""
     try:
-        for signature, inputs in requests_of(options):
+        for signature, inputs in list_requests(options):
             outputs = predict(options.address, signature, inputs)
-            # Of a signature with one output REST gives it without its name.
-            for line in lines(inputs, outputs if isinstance(outputs, dict) else {"": outputs}):
+            named_outputs = outputs if isinstance(outputs, dict) else {"": outputs}  # a single output
+            for line in format_response(inputs, named_outputs):
                 print(line)
     except requests.ConnectionError:
         sys.exit(f"{options.address}: no server answers there: start it, or name another by --address")

@@ -31,8 +31,8 @@ RUNS = {"demo-output/run": "encoder", "sentiment-run": "classifier", "questions-
 
 sys.path.append(str(EXAMPLES))  # as a script has its own folder there
 import command_line  # noqa: E402
-from answers import answer  # noqa: E402
-from tokens import Tokens  # noqa: E402
+from answers import format_answer  # noqa: E402
+from tokens import ConvertedTokenizer  # noqa: E402
 
 QUESTIONS = {
     "seq_length": 64,
@@ -76,30 +76,35 @@ def runs(tmp_path_factory, tiny_vocabulary):
 def python(interop_python):
     """The interpreter with the other runtimes: from a command and where it runs to what it printed."""
 
-    def run(words, folder, expected=0):
+    def run(arguments, folder, expected=0):
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run(
-            [interop_python, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        process = subprocess.run(
+            [interop_python, *arguments],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        assert done.returncode == expected, done.stderr
-        return done.stdout + done.stderr * (expected != 0)
+        assert process.returncode == expected, process.stderr
+        return process.stdout + process.stderr * (expected != 0)
 
     return run
 
 
-def differing(run, folder, vocabulary, texts, **settings):
-    """The ids of the texts for which those of the example are not the tokenizer's: both."""
+def find_differing_ids(run, folder, vocabulary, texts, **settings):
+    """Pairs of ids, by the example and by the tokenizer, of the texts for which they differ."""
     for name in ("config.json", "task.json"):
         shutil.copyfile(run / name, folder / name)
     (folder / "spiece.model").write_bytes(vocabulary.read_bytes())
     (folder / "tokenizer.json").write_text(json.dumps(settings))
-    tokens, tokenizer = (
-        Tokens(folder),
+    converted, tokenizer = (
+        ConvertedTokenizer(folder),
         SentencePieceTokenizer(SentencePieceVocabulary.from_file(vocabulary), **settings),
     )
     expected = tokenizer(tf.constant(texts)).to_list()
-    found = [tokens.ids(text) for text in texts]
-    return [(ours, theirs) for ours, theirs in zip(found, expected, strict=True) if ours != theirs]
+    actual = [converted.encode(text) for text in texts]
+    return [pair for pair in zip(actual, expected, strict=True) if pair[0] != pair[1]]
 
 
 @pytest.mark.parametrize(("lowercase", "strip_accents"), [(True, True), (False, True), (True, False)])
@@ -107,58 +112,60 @@ def test_the_ids_of_any_text_are_the_preprocessors(lowercase, strip_accents, run
     texts = [text.decode("utf-8", "ignore") for text in fuzzed_texts(400, longest=2000)]
     texts += [*CORPUS.splitlines(), "Éclair Ǆ ﾞ ﬁ İ x\u00ady"]
     settings = {"lowercase": lowercase, "strip_accents": strip_accents}
-    assert differing(runs["encoder"], tmp_path, tiny_vocabulary, texts, **settings) == []
+    assert find_differing_ids(runs["encoder"], tmp_path, tiny_vocabulary, texts, **settings) == []
 
 
 def test_inputs_are_packed_as_by_the_preprocessor(runs, piece_tokenizer):
     texts = [*CORPUS.splitlines()[:8], "", CORPUS]  # the last is cut
     packed = pack([piece_tokenizer(tf.constant(texts))], LENGTH)
     for longest in (None, LENGTH + 1):  # the model has no more positions than LENGTH
-        found = Tokens(runs["encoder"]).inputs(texts, longest)
-        assert found.keys() == packed.keys()
-        for name, array in found.items():
+        inputs = ConvertedTokenizer(runs["encoder"])(texts, longest)
+        assert inputs.keys() == packed.keys()
+        for name, array in inputs.items():
             assert array.dtype == np.int32
             np.testing.assert_array_equal(array, packed[name])
-    tokens = Tokens(runs["encoder"])
-    assert tokens.inputs(["A stone wall", ""])["input_mask"].shape == (2, 2 + len(tokens.ids("A stone wall")))
-    assert tokens.inputs(["A stone wall"], 4)["input_word_ids"].shape == (1, 4)
+    tokenizer = ConvertedTokenizer(runs["encoder"])
+    shape = (2, 2 + len(tokenizer.encode("A stone wall")))
+    assert tokenizer(["A stone wall", ""])["input_mask"].shape == shape
+    assert tokenizer(["A stone wall"], 4)["input_word_ids"].shape == (1, 4)
 
 
 @pytest.mark.parametrize("length", [None, 24])
 def test_pairs_are_packed_as_by_the_preprocessor(length, runs, piece_tokenizer):
     """Of what is too long, the longer segment is cut, whichever it is."""
     pairs = (TEXT, PAIR), ("A wall", ""), (" ".join([TEXT] * 3), "A wall"), ("A wall", " ".join([TEXT] * 3))
-    tokens, (firsts, seconds) = Tokens(runs["encoder"]), zip(*pairs, strict=True)
-    found = tokens.inputs(firsts, length, seconds)
-    columns = found["input_mask"].shape[1]
+    tokenizer, (firsts, seconds) = ConvertedTokenizer(runs["encoder"]), zip(*pairs, strict=True)
+    packed = tokenizer(firsts, length, seconds)
+    columns = packed["input_mask"].shape[1]
     expected = pack([piece_tokenizer(tf.constant(texts)) for texts in (firsts, seconds)], length or LENGTH)
     for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array.numpy()[:, :columns])
+        np.testing.assert_array_equal(packed[name], array.numpy()[:, :columns])
 
 
 def test_spans_of_tokens_are_those_of_the_tokenizer(runs, piece_tokenizer):
     """In characters of the text as it was given; the tokenizer gives bytes."""
     texts = [TEXT, PAIR, *CORPUS.splitlines()[:20], "Édith’s ﬁne Straße: №5 …", ""]
-    for text, *found in zip(texts, *piece_tokenizer.tokenize_with_offsets(tf.constant(texts)), strict=True):
+    _, *offsets = piece_tokenizer.tokenize_with_offsets(tf.constant(texts))
+    for text, *byte_offsets in zip(texts, *offsets, strict=True):
         starts, limits = (
-            [len(text.encode()[:place].decode()) for place in places.numpy()] for places in found[1:]
+            [len(text.encode()[:offset].decode()) for offset in row.numpy()] for row in byte_offsets
         )
-        ours = Tokens(runs["encoder"]).spans(text)
-        assert [text[slice(*span)].strip() for span in ours] == [
+        spans = ConvertedTokenizer(runs["encoder"]).token_spans(text)
+        assert [text[slice(*span)].strip() for span in spans] == [
             text[start:limit].strip() for start, limit in zip(starts, limits, strict=True)
         ]
 
 
 def test_an_empty_text_has_no_words(runs):
-    tokens = Tokens(runs["encoder"])
-    tokens.task = {"model": "token_classifier", "labels": ["O", "B-PER"]}
-    (inputs,) = ({name: rows[0] for name, rows in tokens.inputs([""]).items()},)
-    assert answer(tokens, inputs, {"logits": np.zeros([2, 2])}, "") == []
+    tokenizer = ConvertedTokenizer(runs["encoder"])
+    tokenizer.task = {"model": "token_classifier", "labels": ["O", "B-PER"]}
+    (inputs,) = ({name: rows[0] for name, rows in tokenizer([""]).items()},)
+    assert format_answer(tokenizer, inputs, {"logits": np.zeros([2, 2])}, "") == []
 
 
 def test_mistakes_are_one_line(runs, tmp_path, monkeypatch, capsys):
     pair = ["--pair", PAIR]
-    for kind, words, message in (
+    for kind, arguments, message in (
         (None, [TEXT], "none: no such folder: `python -m hub_export --run RUN --output FOLDER --to onnx`"),
         ("classifier", [TEXT, "--int8"], "has no model_int8.onnx: .* --to onnx --calibrate FILE`"),
         ("classifier", [TEXT, *pair, PAIR], "texts is 1, and that of --pair is 2"),
@@ -171,7 +178,7 @@ def test_mistakes_are_one_line(runs, tmp_path, monkeypatch, capsys):
             shutil.copytree(runs[kind], folder)
             (folder / "model.onnx").touch()
             change_json(folder / "task.json", takes_pairs=False)
-        monkeypatch.setattr(sys, "argv", ["script", str(folder), *words])
+        monkeypatch.setattr(sys, "argv", ["script", str(folder), *arguments])
         with pytest.raises(SystemExit, match="2"):
             command_line.main("", "onnx", "model.onnx", lambda _: pytest.fail("loads"))
         assert re.fullmatch(f"script: .*{message}.*\n", capsys.readouterr().err), message
@@ -182,19 +189,21 @@ def test_mistakes_are_one_line(runs, tmp_path, monkeypatch, capsys):
 def test_lines_of_a_text_are_what_a_server_answers(kind, runs, tmp_path):
     export(runs[kind], tmp_path / "hub", check=False)
     signatures = tf.saved_model.load(str(tmp_path / "hub/serving/1")).signatures
-    tokens, pairs = Tokens(runs[kind]), [PAIR] if kind in ("spans", "answerability") else []
+    tokenizer, pairs = ConvertedTokenizer(runs[kind]), [PAIR] if kind in ("spans", "answerability") else []
     text = f"({TEXT})?" if kind == "marks" else TEXT
-    inputs = tokens.inputs([text], None, pairs)
+    inputs = tokenizer([text], None, pairs)
     outputs = {name: tensor.numpy() for name, tensor in signatures["head"](**inputs).items()}
-    arrays = ({name: rows[0] for name, rows in found.items()} for found in (inputs, outputs))
-    lines = answer(tokens, *arrays, text, *pairs)
+    arrays = ({name: rows[0] for name, rows in batch.items()} for batch in (inputs, outputs))
+    lines = format_answer(tokenizer, *arrays, text, *pairs)
     if pairs:
         served = signatures["answer"](question=tf.constant([text]), context=tf.constant(pairs))
         best, odds = served["answer"].numpy()[0].decode(), served.get("no_answer_score", tf.constant([-1.0]))
         assert lines == ["" if odds[0] > 0 else best]
         other = {**outputs, "no_answer_logits": np.array([-1.0 if odds[0] > 0 else 1.0])}
-        arrays = ({name: rows[0] for name, rows in found.items()} for found in (inputs, other))
-        assert kind == "spans" or answer(tokens, *arrays, text, *pairs) == [best if odds[0] > 0 else ""]
+        arrays = ({name: rows[0] for name, rows in batch.items()} for batch in (inputs, other))
+        assert kind == "spans" or format_answer(tokenizer, *arrays, text, *pairs) == [
+            best if odds[0] > 0 else ""
+        ]
         return
     served = signatures["serving_default"](text=tf.constant([text]))
     names, scores = (served[name].numpy()[0] for name in ("labels", "scores"))
@@ -203,7 +212,7 @@ def test_lines_of_a_text_are_what_a_server_answers(kind, runs, tmp_path):
         assert sorted(lines) == sorted(expected) and lines[0].startswith(served["label"].numpy()[0].decode())
     else:
         words = re.findall(r"\w+|[^\w\s]", text)
-        assert lines == [f"{word}: {found}" for word, found in zip(words, expected, strict=True)]
+        assert lines == [f"{word}: {label}" for word, label in zip(words, expected, strict=True)]
 
 
 @pytest.mark.slow
@@ -214,30 +223,30 @@ def test_the_commands_of_the_page(runtime, runs, python, tmp_path, capsys):
     lines = re.findall(r"^    (python (?:-m hub_export|examples/).*)$", text, re.MULTILINE)
     assert len(lines) == 10
     (tmp_path / "texts.txt").write_text("\n".join(CORPUS.splitlines()[:6]))
-    places = {**{name: str(runs[kind]) for name, kind in RUNS.items()}, "texts.txt": f"{tmp_path}/texts.txt"}
-    kind, is_here, asked = "", False, 0
+    paths = {**{name: str(runs[kind]) for name, kind in RUNS.items()}, "texts.txt": f"{tmp_path}/texts.txt"}
+    kind, is_of_runtime, count = "", False, 0
     for words in map(shlex.split, lines):
         if words[1] == "-m":
-            kind, is_here = RUNS[words[4]], words[8] == runtime
-            if is_here:
+            kind, is_of_runtime = RUNS[words[4]], words[8] == runtime
+            if is_of_runtime:
                 words[6] = str(tmp_path / words[6])
-                main([places.get(word, word) for word in words[3:]])
+                main([paths.get(word, word) for word in words[3:]])
                 assert capsys.readouterr().out.splitlines()[-1] == words[6]
             continue
-        if not is_here:
+        if not is_of_runtime:
             continue
-        asked += 1
-        found = python([str(ROOT / words[1]), *words[2:]], tmp_path)
+        count += 1
+        printed = python([str(ROOT / words[1]), *words[2:]], tmp_path)
         if kind == "classifier":
-            assert re.fullmatch(r"(.*\n(  (good|bad|so-so) 0\.\d{4}\n){3}){2}", found), found
+            assert re.fullmatch(r"(.*\n(  (good|bad|so-so) 0\.\d{4}\n){3}){2}", printed), printed
         elif kind == "spans":
-            assert len(found.splitlines()) == 2, found
+            assert len(printed.splitlines()) == 2, printed
         else:
-            inputs = Tokens(runs["encoder"]).inputs(words[-2:])
+            inputs = ConvertedTokenizer(runs["encoder"])(words[-2:])
             expected = albert_tf.load(runs["encoder"])(inputs)["pooled_output"][:, :4]
-            rows = re.findall(r"  32 numbers: \[(.*?)\]", found)
-            found = np.array([row.split() for row in rows], np.float32)
-            np.testing.assert_allclose(found, expected, atol=1e-4)
-    assert asked
+            rows = re.findall(r"  32 numbers: \[(.*?)\]", printed)
+            embeddings = np.array([row.split() for row in rows], np.float32)
+            np.testing.assert_allclose(embeddings, expected, atol=1e-4)
+    assert count
     script = str(EXAMPLES / f"{SCRIPTS[runtime]}.py")
     assert "has no model" in python([script, ".", "A text."], tmp_path, expected=2)

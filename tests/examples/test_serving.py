@@ -17,28 +17,28 @@ README = (FOLDER / "README.md").read_text("utf-8")
 
 @pytest.fixture(scope="module")
 def service():
-    """What the compose file starts; there is one such file, and one service in it."""
+    """The only service of the only compose file."""
     (file,) = FOLDER.glob("compose*")
-    (found,) = yaml.safe_load(file.read_text("utf-8"))["services"].values()
-    return found
+    (service,) = yaml.safe_load(file.read_text("utf-8"))["services"].values()
+    return service
 
 
 def mounts(service):
-    """Folders and files of the host by their place in the container."""
-    found = [volume.removesuffix(":ro").rpartition(":") for volume in service["volumes"]]
-    return {target: source for source, _, target in found}
+    """Folders and files of the host by their path in the container."""
+    pairs = [volume.removesuffix(":ro").rpartition(":") for volume in service["volumes"]]
+    return {target: source for source, _, target in pairs}
 
 
 def test_the_server_finds_what_its_flags_name(service):
     flags = dict(flag.removeprefix("--").split("=") for flag in service["command"])
-    there = mounts(service)
+    sources = mounts(service)
     named = {value for name, value in flags.items() if name.endswith("_file")}
-    assert named == {target for target in there if target.startswith("/config/")}
+    assert named == {target for target in sources if target.startswith("/config/")}
     for target in named:
-        assert (FOLDER / there[target]).is_file()
-    text = (FOLDER / there[flags["model_config_file"]]).read_text("utf-8")
+        assert (FOLDER / sources[target]).is_file()
+    text = (FOLDER / sources[flags["model_config_file"]]).read_text("utf-8")
     (model,) = text_format.Parse(text, ModelServerConfig()).model_config_list.config
-    assert there[model.base_path].startswith("${MODELS:?")
+    assert sources[model.base_path].startswith("${MODELS:?")
     assert flags["enable_batching"] == "true"  # the server refuses parameters without it
 
 

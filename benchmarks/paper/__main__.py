@@ -1,12 +1,12 @@
-"""The experiments of the articles in miniature, by one command.
+"""Repeats the experiments of the articles in miniature.
 
     python -m benchmarks.paper --text 'corpus/*.txt' --glue glue --output paper --budget 4h
 
-Trains small networks of each variant of each experiment with several seeds, asks them for masked words and
-both sentence tasks on held-out text, fine-tunes them on parts of SST-2, MRPC and RTE, and writes a report:
-tables, plots, and for each claim of the articles a verdict by a rule that was fixed beforehand (verdicts.py).
-`--budget quick` only shows that all of it runs, with two seeds and SST-2 alone. Started again, it goes on
-where it stopped; `results.jsonl` in the output folder is enough for that.
+Pre-trains small networks of each variant of each experiment with several seeds, evaluates masked words and
+both sentence tasks on held-out text, and fine-tunes on samples of SST-2, MRPC and RTE. Writes a report:
+tables, plots, and a verdict on each claim of the articles, by a rule that was fixed before the training
+(verdicts.py). `--budget quick` only shows that everything runs, with two seeds and SST-2 alone. Started
+again, the program continues where it stopped; it needs only `results.jsonl` in the output folder for that.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from albert_tf.errors import InputError
 from albert_tf.pretraining.budget import parse_duration
 from benchmarks import smoke
 from benchmarks.paper.experiments import EXPERIMENTS, QUICK, Scale
-from benchmarks.paper.report import blocks_of, markdown, write_report
-from benchmarks.paper.training import Laboratory
+from benchmarks.paper.report import create_report, to_markdown, write_report
+from benchmarks.paper.training import ExperimentRunner
 
 SMOKE = QUICK._replace(vocab_size=smoke.VOCABULARY_SIZE, steps=2, batch_size=4, examples=8)
 TITLE = "The articles' experiments in miniature"
@@ -50,11 +50,11 @@ def main() -> None:
     scale = SMOKE if flags.smoke else QUICK if seconds is None else Scale()
     logging.set_verbosity(logging.WARNING)
     seeds = flags.seeds or ([0, 1] if seconds is None else [0, 1, 2])
-    laboratory = Laboratory(flags.output, flags.text, flags.glue, flags.tables, seeds, scale, seconds)
-    laboratory.train()
-    blocks = blocks_of(flags.tables, laboratory.results, laboratory.plan.scale._asdict())
+    runner = ExperimentRunner(flags.output, flags.text, flags.glue, flags.tables, seeds, scale, seconds)
+    runner.train()
+    blocks = create_report(flags.tables, runner.results, runner.plan.scale._asdict())
     write_report(flags.output, TITLE, blocks)
-    print(markdown(blocks), end="")
+    print(to_markdown(blocks), end="")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The experiments of the articles as tables: what is trained, what is measured, what the articles claim.
+"""The experiments of the articles as tables: variants, metrics, and claims of the articles.
 
-A variant is a change of the base network, of its recipe or of its text. Several experiments share variants,
-and each variant is trained once for each seed. Claims compare variants by a metric; verdicts.py judges them.
+A variant changes the base network, its recipe or its text. Experiments share variants, and each variant is
+trained once for each seed. A claim compares two variants by a metric; verdicts.py judges it.
 
 Sources: Lan et al. 2020 (ALBERT), Liu et al. 2019 (RoBERTa), Sanh et al. 2019 (DistilBERT).
 """
@@ -15,24 +15,24 @@ from typing import Any, Literal, NamedTuple
 import albert_tf
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-Text = Literal["all", "part", "static"]  # part: one file of PARTS; static: the same part, masked beforehand
-PARTS = 16
+Text = Literal["all", "part", "static"]  # part: one shard; static: the same shard, masked in advance
+SHARDS = 16
 TASKS = ("SST-2", "MRPC", "RTE")
 
 
 class Scale(NamedTuple):
-    """How large the base network is, and how long everything takes.
+    """The size of the base network, and the amount of training.
 
     Attributes:
       hidden_size: H of the base.
       layers: L of the base.
-      vocab_size: of the SentencePiece model.
-      steps: of pre-training the base; a budget has its own.
-      batch_size: examples a step.
-      examples: of each task at most, for fine-tuning.
-      epochs: of fine-tuning.
-      tasks: that are fine-tuned.
-      timed_layers: of the networks whose speed is measured.
+      vocab_size: size of the SentencePiece model.
+      steps: steps of pre-training the base; a budget replaces them.
+      batch_size: examples per step.
+      examples: largest number of examples of a task, for fine-tuning.
+      epochs: epochs of fine-tuning.
+      tasks: tasks for fine-tuning.
+      timed_layers: layers of the networks whose speed is measured.
     """
 
     hidden_size: int = 128
@@ -57,7 +57,7 @@ QUICK = Scale(
     timed_layers=2,
 )
 SEQ_LENGTH = 64
-# Small networks learn sooner from single words, more of them, and from embeddings that begin with counts.
+# Small networks learn faster with more masks, masks of single words, and embeddings that begin with counts.
 FLAGS = MappingProxyType(
     {
         "optimizer": "adamw",
@@ -74,18 +74,18 @@ FLAGS = MappingProxyType(
 
 
 class Variant(NamedTuple):
-    """A network and how it is pre-trained, as changes of the base.
+    """A network and its pre-training, as changes of the base.
 
     Attributes:
-      embedding: E as a share of the base's H.
-      width: of H, times the base's.
-      depth: of L, times the base's.
+      embedding: E divided by the base's H.
+      width: H divided by the base's.
+      depth: L divided by the base's.
       config: further fields of the config.
       flags: further flags of `pretrain` or `distill`.
-      text: what it is trained on.
-      teacher: the variant that it learns from; `distill` begins with the teacher's layers.
-      is_random: a student begins with random weights instead.
-      as_long_as: the variant in whose time it is trained, for as many steps as that allows.
+      text: text to train on.
+      teacher: variant to distil from; `distill` begins with the teacher's layers.
+      is_random: True: a student begins with random weights instead.
+      as_long_as: variant whose training time decides the number of steps.
     """
 
     embedding: float = 1 / 2
@@ -98,7 +98,7 @@ class Variant(NamedTuple):
     is_random: bool = False
     as_long_as: str | None = None
 
-    def config_of(self, scale: Scale) -> albert_tf.AlbertConfig:
+    def create_config(self, scale: Scale) -> albert_tf.AlbertConfig:
         """The network's config."""
         hidden = round(scale.hidden_size * self.width)
         fields = {
@@ -109,44 +109,44 @@ class Variant(NamedTuple):
             "num_attention_heads": hidden // 32,
             "intermediate_size": 4 * hidden,
             "max_position_embeddings": SEQ_LENGTH,
-            "initializer_range": 0.06,  # with 0.02 networks so narrow stay where they predict frequencies
+            "initializer_range": 0.06,  # with 0.02 such narrow networks learn frequencies alone
         }
         return albert_tf.AlbertConfig(**{**fields, **self.config})
 
 
-def _shared(sharing: str, embedding: float = 1 / 2, **changes: Any) -> Variant:
-    """A variant with another sharing."""
+def _sharing_variant(sharing: str, embedding: float = 1 / 2, **changes: Any) -> Variant:
+    """A variant with another kind of sharing."""
     return Variant(embedding=embedding, config={"sharing": sharing}, **changes)
 
 
-def _student(teacher: str | None = "bert", is_random: bool = False, **flags: Any) -> Variant:
-    """A network of half the teacher's depth that learns from it, without a sentence objective."""
+def _student_variant(teacher: str | None = "bert", is_random: bool = False, **flags: Any) -> Variant:
+    """A network of half the teacher's depth that is distilled without a sentence objective."""
     flags = {"sentence_objective": "none", **flags}
     if teacher is not None:
-        flags["word_embeddings"] = "random"  # they begin as the teacher's
-    return _shared("none", 1, depth=0.5, flags=flags, teacher=teacher, is_random=is_random)
+        flags["word_embeddings"] = "random"  # the teacher's embeddings replace them
+    return _sharing_variant("none", 1, depth=0.5, flags=flags, teacher=teacher, is_random=is_random)
 
 
-def _formatted(input_format: str, objective: str) -> Variant:
-    """A variant with another kind of input."""
+def _format_variant(input_format: str, objective: str) -> Variant:
+    """A variant with another format of inputs."""
     return Variant(flags={"input_format": input_format, "sentence_objective": objective})
 
 
-# As `prepare --format examples` stores masks, of which no words can be counted.
-_STORED = {"masked_lm_prob": 0.15, "max_ngram": 3, "word_embeddings": "random"}
+# The settings of `prepare --format examples`. No words can be counted in stored examples.
+_STORED_MASKS = {"masked_lm_prob": 0.15, "max_ngram": 3, "word_embeddings": "random"}
 VARIANTS: Mapping[str, Variant] = {
     "base": Variant(),
     "E = H/8": Variant(embedding=1 / 8),
     "E = H/4": Variant(embedding=1 / 4),
     "E = H": Variant(embedding=1),
-    "not shared, E = H/8": _shared("none", 1 / 8),
-    "not shared, E = H/4": _shared("none", 1 / 4),
-    "not shared": _shared("none"),
-    "bert": _shared("none", 1),
-    "attention shared": _shared("attention"),
-    "feed-forward shared": _shared("ffn"),
-    "attention shared, E = H": _shared("attention", 1),
-    "feed-forward shared, E = H": _shared("ffn", 1),
+    "not shared, E = H/8": _sharing_variant("none", 1 / 8),
+    "not shared, E = H/4": _sharing_variant("none", 1 / 4),
+    "not shared": _sharing_variant("none"),
+    "bert": _sharing_variant("none", 1),
+    "attention shared": _sharing_variant("attention"),
+    "feed-forward shared": _sharing_variant("ffn"),
+    "attention shared, E = H": _sharing_variant("attention", 1),
+    "feed-forward shared, E = H": _sharing_variant("ffn", 1),
     "2 L, two groups": Variant(depth=2, config={"num_hidden_groups": 2}),
     "no objective": Variant(flags={"sentence_objective": "none"}),
     "NSP": Variant(flags={"sentence_objective": "nsp"}),
@@ -156,22 +156,22 @@ VARIANTS: Mapping[str, Variant] = {
     "2 L": Variant(depth=2),
     "4 L": Variant(depth=4),
     "base, as long as wide": Variant(as_long_as="wide"),
-    "bert, as long as wide": _shared("none", 1, as_long_as="wide"),
+    "bert, as long as wide": _sharing_variant("none", 1, as_long_as="wide"),
     "a sixteenth of the text": Variant(text="part"),
     "dropout": Variant(config={"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}),
-    "dynamic masks": Variant(text="part", flags=_STORED),
-    "static masks": Variant(text="static", flags=_STORED),
-    "pairs of sentences, NSP": _formatted("sentence_pair", "nsp"),
-    "full sentences": _formatted("full_sentences", "none"),
-    "sentences of a document": _formatted("doc_sentences", "none"),
-    "student": _student(),
-    "student, no soft targets": _student(soft_weight=0),
-    "student, no cosine": _student(cosine_weight=0),
-    "student, no masked words": _student(mlm_weight=0),
-    "student, random start": _student(is_random=True),
-    "student, alone": _student(teacher=None),
+    "dynamic masks": Variant(text="part", flags=_STORED_MASKS),
+    "static masks": Variant(text="static", flags=_STORED_MASKS),
+    "pairs of sentences, NSP": _format_variant("sentence_pair", "nsp"),
+    "full sentences": _format_variant("full_sentences", "none"),
+    "sentences of a document": _format_variant("doc_sentences", "none"),
+    "student": _student_variant(),
+    "student, no soft targets": _student_variant(soft_weight=0),
+    "student, no cosine": _student_variant(cosine_weight=0),
+    "student, no masked words": _student_variant(mlm_weight=0),
+    "student, random start": _student_variant(is_random=True),
+    "student, alone": _student_variant(teacher=None),
 }
-# Networks whose steps or forward passes are timed: (preset, processes that share a step; 0: a forward pass).
+# Networks whose speed is measured: (preset, number of processes that share a step; 0: a forward pass).
 TIMED: Mapping[str, tuple[str, int]] = {
     "ALBERT-large, a step": ("albert_large_v2", 1),
     "BERT-large, a step": ("bert_large", 1),
@@ -181,7 +181,7 @@ TIMED: Mapping[str, tuple[str, int]] = {
     "BERT-base, forward": ("bert_base_uncased", 0),
 }
 
-# Metrics: their titles, and whether the lower value is the better one.
+# Metrics: titles, and whether lower values are better.
 METRICS: Mapping[str, tuple[str, bool]] = {
     "mlm_loss": ("masked words, nats", True),
     "mlm_accuracy": ("masked words", False),
@@ -195,15 +195,15 @@ CHANCE = 0.5
 
 
 class Claim(NamedTuple):
-    """A claim of an article that a difference can be computed for.
+    """A claim of an article about the difference of two variants.
 
     Attributes:
-      sentence: in words.
+      sentence: the claim in words.
       source: article and table.
-      better: the variant that the article found better.
-      worse: the one that it found worse, or a constant.
-      metrics: which are compared, each with a verdict of its own.
-      margin: the claim is that both are equal up to this difference; None: that the first is better.
+      better: the better variant by the article.
+      worse: the worse variant by the article, or a constant.
+      metrics: compared metrics, each with its own verdict.
+      margin: None: the claim is that `better` is better. A number: that both are equal up to this difference.
     """
 
     sentence: str
@@ -215,14 +215,14 @@ class Claim(NamedTuple):
 
 
 class Experiment(NamedTuple):
-    """A table: its variants, the claims that they decide, and what an article printed for them.
+    """A table: its variants, the claims about them, and an article's values.
 
     Attributes:
-      title: of the table.
-      variants: its rows.
-      claims: about pairs of variants.
-      published: the title of a column, then a cell for each variant; empty where the article has none.
-      metrics: its columns.
+      title: title of the table.
+      variants: rows of the table.
+      claims: claims about pairs of variants.
+      published: the title of a column, and its cell for each variant; empty where the article has no value.
+      metrics: columns of the table.
     """
 
     title: str
@@ -393,35 +393,35 @@ EXPERIMENTS: Mapping[str, Experiment] = {
 }  # fmt: skip
 
 
-def variants_of(tables: Sequence[str]) -> list[str]:
-    """The trained variants of some experiments, each after those that it needs."""
+def list_variants(tables: Sequence[str]) -> list[str]:
+    """The trained variants of experiments, each after its teacher."""
     names: dict[str, None] = {}
     for table in tables:
         for name in EXPERIMENTS[table].variants:
             if name in VARIANTS:
-                needed = VARIANTS[name].teacher
-                names.update(dict.fromkeys([*([needed] if needed else []), name]))
+                teacher = VARIANTS[name].teacher
+                names.update(dict.fromkeys([*([teacher] if teacher else []), name]))
     return list(names)
 
 
-class Count(NamedTuple):
-    """A claim about numbers of parameters: the larger, the smaller, and what an article says."""
+class ParameterClaim(NamedTuple):
+    """A claim about parameters of a larger and a smaller network, with the article's ratio or share."""
 
     sentence: str
     source: str
     larger: str
     smaller: str
     published: float
-    is_share: bool = False  # what the smaller lacks, instead of how often it is in the larger
+    is_share: bool = False  # True: share of parameters saved; False: ratio larger / smaller
 
 
-COUNTS = (
-    Count("BERT-large has 18 times the parameters of ALBERT-large", f"{_ALBERT}, §1",
+PARAMETER_CLAIMS = (
+    ParameterClaim("BERT-large has 18 times the parameters of ALBERT-large", f"{_ALBERT}, §1",
           "bert_large", "albert_large_v2", 18),
-    Count("ALBERT-xxlarge has about 70 % of BERT-large's", f"{_ALBERT}, §4.3",
+    ParameterClaim("ALBERT-xxlarge has about 70 % of BERT-large's", f"{_ALBERT}, §4.3",
           "bert_large", "albert_xxlarge_v2", 0.3, is_share=True),
-    Count("BERT-base has 9 times the parameters of ALBERT-base", f"{_ALBERT}, Table 1",
+    ParameterClaim("BERT-base has 9 times the parameters of ALBERT-base", f"{_ALBERT}, Table 1",
           "bert_base", "albert_base_v2", 9),
-    Count("DistilBERT is 40 % smaller than BERT-base", f"{_DISTILBERT}, abstract",
+    ParameterClaim("DistilBERT is 40 % smaller than BERT-base", f"{_DISTILBERT}, abstract",
           "bert_base_uncased", "distilbert_base_uncased", 0.4, is_share=True),
 )  # fmt: skip

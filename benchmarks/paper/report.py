@@ -1,4 +1,4 @@
-"""The report of the experiments: a page of HTML, the same as Markdown, and pictures."""
+"""The report of the experiments as HTML and as Markdown, with pictures."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import albert_tf
-from benchmarks.paper.experiments import COUNTS, EXPERIMENTS, METRICS, VARIANTS, Claim, Experiment
-from benchmarks.paper.verdicts import AGREES, DISAGREES, Results, verdict_of
+from benchmarks.markdown_tables import format_range, format_row
+from benchmarks.paper.experiments import EXPERIMENTS, METRICS, PARAMETER_CLAIMS, VARIANTS, Claim, Experiment
+from benchmarks.paper.verdicts import AGREES, DISAGREES, Results, judge_claim
 
 PICTURES = "pictures"
 
@@ -26,10 +27,10 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A picture in SVG, and what it shows."""
+    """A picture in SVG, with a text for readers who do not see it."""
 
     name: str
-    shows: str
+    alt_text: str
     content: bytes
 
 
@@ -42,50 +43,41 @@ class Heading(NamedTuple):
 Block = str | Table | Picture | Heading
 
 
-def blocks_of(tables: Sequence[str], results: Results, scale: Mapping[str, object]) -> list[Block]:
-    """The report, a block after another."""
+def create_report(tables: Sequence[str], results: Results, scale: Mapping[str, object]) -> list[Block]:
+    """The blocks of the report."""
     seeds = sorted({seed for _, seed in results})
-    networks = ", ".join(f"{name} {value}" for name, value in scale.items())
+    settings = ", ".join(f"{name} {value}" for name, value in scale.items())
     blocks: list[Block] = [
         Heading("Parameters"),
         "Counted from the configs of the published networks, without heads. A count agrees within 15 %.",
-        counts(),
+        parameter_table(),
     ]
     for table in tables:
         experiment = EXPERIMENTS[table]
         if any((name, seed) in results for name in experiment.variants for seed in seeds):
-            blocks += [Heading(experiment.title), figures(experiment, results)]
-            blocks += pictures(table, experiment, results)
-            blocks.append(claims(experiment.claims, results))
-    return [f"Seeds: {', '.join(map(str, seeds))}. Scale: {networks}.", *blocks]
+            blocks += [Heading(experiment.title), metrics_table(experiment, results)]
+            blocks.append(create_picture(table, experiment, results))
+            blocks.append(claims_table(experiment.claims, results))
+    return [f"Seeds: {', '.join(map(str, seeds))}. Scale: {settings}.", *blocks]
 
 
-def counts() -> Table:
-    """The exact claims."""
+def parameter_table() -> Table:
+    """The claims about numbers of parameters."""
     rows = []
-    for claim in COUNTS:
+    for claim in PARAMETER_CLAIMS:
         larger, smaller = (
             albert_tf.parameter_count(albert_tf.PRESETS[name])["total"]
             for name in (claim.larger, claim.smaller)
         )
-        found = 1 - smaller / larger if claim.is_share else larger / smaller
-        is_near = abs(found / claim.published - 1) < 0.15
-        value = f"{found:.1%} less" if claim.is_share else f"{found:.1f}"
-        rows.append(
-            [
-                claim.sentence,
-                claim.source,
-                f"{larger:,}",
-                f"{smaller:,}",
-                value,
-                AGREES if is_near else DISAGREES,
-            ]
-        )
+        value = 1 - smaller / larger if claim.is_share else larger / smaller
+        verdict = AGREES if abs(value / claim.published - 1) < 0.15 else DISAGREES
+        cell = f"{value:.1%} less" if claim.is_share else f"{value:.1f}"
+        rows.append([claim.sentence, claim.source, f"{larger:,}", f"{smaller:,}", cell, verdict])
     return Table(["claim", "source", "larger", "smaller", "here", "verdict"], rows)
 
 
-def figures(experiment: Experiment, results: Results) -> Table:
-    """Of each variant the mean of the seeds and their range, beside what an article printed."""
+def metrics_table(experiment: Experiment, results: Results) -> Table:
+    """For each variant the mean and range of the seeds, and the article's value."""
     rows = []
     article, *published = experiment.published
     for name, printed in zip(experiment.variants, published, strict=True):
@@ -95,37 +87,36 @@ def figures(experiment: Experiment, results: Results) -> Table:
             cells += [f"{lines[0]['parameters']:,}", f"{lines[0]['steps']:,}"] if lines else ["", ""]
         for metric in experiment.metrics:
             values = [line[metric] for line in lines if metric in line]
-            cells.append(spread(values, metric) if values else "–")
+            cells.append(format_metric(values, metric) if values else "–")
         rows.append([*cells, printed or "–"])
     sizes = ["parameters", "steps"] if experiment.variants[0] in VARIANTS else []
     return Table(["", *sizes, *(METRICS[metric][0] for metric in experiment.metrics), article], rows)
 
 
-def spread(values: Sequence[float], metric: str) -> str:
-    """The mean and the range."""
-    digits = (lambda x: f"{x:.3f}") if METRICS[metric][1] else (lambda x: f"{x:.1%}")
-    return f"{digits(statistics.mean(values))} ({digits(min(values))} to {digits(max(values))})"
+def format_metric(values: Sequence[float], metric: str) -> str:
+    """The mean and the range of a metric."""
+    return format_range(values, ".3f" if METRICS[metric][1] else ".1%", statistics.mean)
 
 
-def claims(stated: Sequence[Claim], results: Results) -> Table:
+def claims_table(claims: Sequence[Claim], results: Results) -> Table:
     """The verdicts, a row for each claim and metric."""
     rows = []
-    for claim in stated:
+    for claim in claims:
         for metric in claim.metrics:
-            verdict = verdict_of(claim, metric, results)
+            verdict = judge_claim(claim, metric, results)
             scale, unit = (1, "") if METRICS[metric][1] else (100, " points")
             by_seed = ", ".join(f"{scale * d:+.3g}" for d in verdict.differences) or "–"
-            between = "–"
+            interval = "–"
             if math.isfinite(verdict.low):
-                between = f"{scale * verdict.low:+.3g} to {scale * verdict.high:+.3g}{unit}"
+                interval = f"{scale * verdict.low:+.3g} to {scale * verdict.high:+.3g}{unit}"
             sides = f"{claim.better} against {claim.worse if isinstance(claim.worse, str) else 'chance'}"
-            stated_as = f"{claim.sentence} – {claim.source}" if metric == claim.metrics[0] else ""
-            rows.append([stated_as, sides, METRICS[metric][0], by_seed, between, verdict.word])
+            sentence = f"{claim.sentence} – {claim.source}" if metric == claim.metrics[0] else ""
+            rows.append([sentence, sides, METRICS[metric][0], by_seed, interval, verdict.word])
     return Table(["claim", "compared", "by", "better by, each seed", "95 % interval", "verdict"], rows)
 
 
-def pictures(table: str, experiment: Experiment, results: Results) -> list[Picture]:
-    """Points of the seeds and their means, a panel for each metric."""
+def create_picture(table: str, experiment: Experiment, results: Results) -> Picture:
+    """Draws the seeds as points and their means as lines, in a panel for each metric."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -154,8 +145,8 @@ def pictures(table: str, experiment: Experiment, results: Results) -> list[Pictu
     content = io.BytesIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": table}):  # text remains text
         figure.savefig(content, format="svg", metadata={"Date": None})
-    shows = f"{experiment.title}: a point for each seed, and a line at their mean"
-    return [Picture(f"{table}.svg", shows, content.getvalue())]
+    alt_text = f"{experiment.title}: a point for each seed, and a line at their mean"
+    return Picture(f"{table}.svg", alt_text, content.getvalue())
 
 
 def write_report(output: Path, title: str, blocks: Sequence[Block]) -> None:
@@ -164,20 +155,20 @@ def write_report(output: Path, title: str, blocks: Sequence[Block]) -> None:
     for block in blocks:
         if isinstance(block, Picture):
             (output / PICTURES / block.name).write_bytes(block.content)
-    (output / "report.md").write_text(f"# {title}\n\n{markdown(blocks)}", encoding="utf-8")
-    (output / "report.html").write_text(page(title, blocks), encoding="utf-8")
+    (output / "report.md").write_text(f"# {title}\n\n{to_markdown(blocks)}", encoding="utf-8")
+    (output / "report.html").write_text(to_html(title, blocks), encoding="utf-8")
 
 
-def markdown(blocks: Sequence[Block]) -> str:
+def to_markdown(blocks: Sequence[Block]) -> str:
     """The blocks as Markdown."""
     texts = []
     for block in blocks:
         match block:
             case Table():
                 lines = [block.titles, ["---"] * len(block.titles), *block.rows]
-                texts.append("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
+                texts.append("\n".join(map(format_row, lines)))
             case Picture():
-                texts.append(f"![{block.shows}]({PICTURES}/{block.name})")
+                texts.append(f"![{block.alt_text}]({PICTURES}/{block.name})")
             case Heading():
                 texts.append(f"## {block.text}")
             case str():
@@ -190,18 +181,18 @@ table { border-collapse: collapse } td, th { border: 1px solid #ccc; padding: .2
 .agrees { background: #d9f2d9 } .disagrees { background: #f7d9d9 } img { max-width: 100% }"""
 
 
-def page(title: str, blocks: Sequence[Block]) -> str:
-    """The blocks as a page of HTML that needs no other file."""
+def to_html(title: str, blocks: Sequence[Block]) -> str:
+    """The blocks as a page of HTML that needs no other files."""
     texts = [f"<h1>{html.escape(title)}</h1>"]
     for block in blocks:
         match block:
             case Table():
-                rows = [_row("th", block.titles), *(_row("td", cells) for cells in block.rows)]
+                rows = [_html_row("th", block.titles), *(_html_row("td", cells) for cells in block.rows)]
                 texts.append(f"<table>{''.join(rows)}</table>")
             case Picture():
                 content = base64.b64encode(block.content).decode()
-                alternative = html.escape(block.shows)
-                texts.append(f'<img alt="{alternative}" src="data:image/svg+xml;base64,{content}">')
+                alt_text = html.escape(block.alt_text)
+                texts.append(f'<img alt="{alt_text}" src="data:image/svg+xml;base64,{content}">')
             case Heading():
                 texts.append(f"<h2>{html.escape(block.text)}</h2>")
             case str():
@@ -210,9 +201,9 @@ def page(title: str, blocks: Sequence[Block]) -> str:
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(texts)}</body></html>\n"
 
 
-def _row(kind: str, cells: Sequence[str]) -> str:
-    marks = [f' class="{cell}"' if cell in (AGREES, DISAGREES) else "" for cell in cells]
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    classes = [f' class="{cell}"' if cell in (AGREES, DISAGREES) else "" for cell in cells]
     inner = "".join(
-        f"<{kind}{mark}>{html.escape(cell)}</{kind}>" for cell, mark in zip(cells, marks, strict=True)
+        f"<{tag}{class_}>{html.escape(cell)}</{tag}>" for cell, class_ in zip(cells, classes, strict=True)
     )
     return f"<tr>{inner}</tr>"

@@ -1,14 +1,14 @@
-"""The same fine-tuning by Hugging Face's transformers on PyTorch and by this package: figures, time, memory.
+"""Compares fine-tuning by this package and by transformers on PyTorch: metrics, time, memory.
 
     python -m benchmarks.finetuning --run minilm --glue glue --imdb imdb --squad squad --output finetuning
 
-Of each task and seed both begin with the same weights, those of the head too, see the same batches in the
-same order, and have the same schedule, dropout, clipping and AdamW with bias correction; `uncorrected` is
-ours without it, as Google's code has it. Their losses on the first batch, without dropout, must agree within
-1e-4. What PyTorch has trained is converted back, so that the same code tells its figures on the dev set.
-Times are those of an epoch and of evaluating the dev set, each the last of a process in which it is repeated;
-the first answer is that of a new process. Each run leaves a JSON file; started again, it goes on where it
-stopped. Prints Markdown: of the seeds the mean and the range, and the mean difference from ours.
+For each task and seed both begin with the same weights, also of the head, see the same batches in the same
+order, and have the same schedule, dropout, clipping and AdamW with bias correction; `uncorrected` is ours
+without bias correction, as in Google's code. Their losses on the first batch, without dropout, must agree
+within 1e-4. PyTorch's models are converted back, so that the same code computes their metrics on the dev set.
+An epoch and the evaluation of the dev set are repeated in a process, and the last one counts; a new process
+gives the first answer. Each run writes a JSON file; started again, the program continues where it stopped.
+Prints Markdown: mean and range of the seeds, and the mean difference from ours.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import dataclasses
 import json
 import multiprocessing
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -52,60 +51,70 @@ from albert_tf.tasks.batches import task_batches
 from albert_tf.tasks.columns import Columns
 from albert_tf.training.compute_settings import ComputeConfig
 from benchmarks import smoke, transfer
+from benchmarks.markdown_tables import format_range, print_header, print_row
+from benchmarks.memory import max_resident_bytes
+from benchmarks.timers import time_call, time_process
 
 OURS, UNCORRECTED, EAGER, COMPILED = "ours", "uncorrected", "eager", "compiled"
 PYTORCH = Path(__file__).resolve().parents[1] / ".venv-interop/bin/python"
 PROGRAM = Path(__file__).with_name("finetuning_pytorch.py")
+SETUP_FILE = "setup.json"  # settings for finetuning_pytorch.py
 SENTENCE = "The film is a joy from its first minute to its last."
 
 
-class Task(NamedTuple):
-    """What is learned, and the figure that tells how well."""
+class BenchmarkTask(NamedTuple):
+    """A task of the benchmark.
+
+    Attributes:
+      metric: name of the compared metric.
+      data: writes the task's data; returns arguments of `Finetuning`.
+      recipe: hyper-parameters in place of the flags'.
+    """
 
     metric: str
-    data: Callable[[argparse.Namespace], dict[str, Any]]  # arguments of `Finetuning`
-    recipe: Mapping[str, Any] = MappingProxyType({})  # that differs from the flags'
+    data: Callable[[argparse.Namespace], dict[str, Any]]
+    recipe: Mapping[str, Any] = MappingProxyType({})
 
 
-def glue(name: str, folder: str) -> Callable[[argparse.Namespace], dict[str, Any]]:
-    """A task of GLUE, of which at most so many examples are learned."""
+def glue_task(name: str, folder: str) -> Callable[[argparse.Namespace], dict[str, Any]]:
+    """A GLUE task with a sample of its training data, as `BenchmarkTask.data`."""
 
-    def arguments(flags: argparse.Namespace) -> dict[str, Any]:
-        there, some = flags.glue / folder, flags.output / "data" / folder
-        some.mkdir(parents=True, exist_ok=True)
-        for file in there.glob("*.*"):
+    def write_sample(flags: argparse.Namespace) -> dict[str, Any]:
+        sample = flags.output / "data" / folder
+        sample.mkdir(parents=True, exist_ok=True)
+        for file in (flags.glue / folder).glob("*.*"):
             lines = file.read_text("utf-8").splitlines(keepends=True)
             if file.stem == "train":
-                lines = [lines[0], *transfer.some(lines[1:], flags.rows)]
-            (some / file.name).write_text("".join(lines), "utf-8")
-        return {"task": name, "data": some}
+                lines = [lines[0], *transfer.sample_examples(lines[1:], flags.rows)]
+            (sample / file.name).write_text("".join(lines), "utf-8")
+        return {"task": name, "data": sample}
 
-    return arguments
+    return write_sample
 
 
-def reviews(flags: argparse.Namespace) -> dict[str, Any]:
-    """Reviews of films, of which half as many are learned."""
-    (_, data), folder = next(transfer.imdb(flags.imdb, flags.rows // 2)), flags.output / "data"
-    train = transfer.written(folder / "imdb-train.jsonl", data.train)
-    test = transfer.written(folder / "imdb-test.jsonl", data.test)
+def write_reviews(flags: argparse.Namespace) -> dict[str, Any]:
+    """Film reviews, with half as many training examples as of other tasks."""
+    data, folder = transfer.read_imdb(flags.imdb, flags.rows // 2), flags.output / "data"
+    train = transfer.write_example_lines(folder / "imdb-train.jsonl", data.train)
+    test = transfer.write_example_lines(folder / "imdb-test.jsonl", data.test)
     return {"task": "classification", "train": train, "eval": test, "columns": Columns("text", None, "label")}
 
 
-def questions(flags: argparse.Namespace) -> dict[str, Any]:
-    """The head of SQuAD's training data; asked are XQuAD's English questions, a part of the dev set."""
+def list_squad_files(flags: argparse.Namespace) -> dict[str, Any]:
+    """The head of SQuAD's training data, and XQuAD's English questions, which are in SQuAD's dev set."""
     files = {"train": flags.squad / "train-v1.1.head.json", "eval": flags.squad / "xquad.en.json"}
     return {"task": "squad-v1.1", **files}
 
 
 TASKS = {
-    "sst-2": Task("accuracy", glue("sst-2", "SST-2")),
-    "mrpc": Task("f1", glue("mrpc", "MRPC")),
-    "rte": Task("accuracy", glue("rte", "RTE")),
-    "sts-b": Task("spearman", glue("sts-b", "STS-B")),
-    "imdb": Task("accuracy", reviews, {"seq_length": 128}),
-    "imdb-head_tail": Task("accuracy", reviews, {"seq_length": 128, "long": "head_tail"}),
-    "imdb-windows": Task("accuracy", reviews, {"seq_length": 128, "long": "windows"}),
-    "squad": Task("f1", questions, {"seq_length": 384, "epochs": 1}),
+    "sst-2": BenchmarkTask("accuracy", glue_task("sst-2", "SST-2")),
+    "mrpc": BenchmarkTask("f1", glue_task("mrpc", "MRPC")),
+    "rte": BenchmarkTask("accuracy", glue_task("rte", "RTE")),
+    "sts-b": BenchmarkTask("spearman", glue_task("sts-b", "STS-B")),
+    "imdb": BenchmarkTask("accuracy", write_reviews, {"seq_length": 128}),
+    "imdb-head_tail": BenchmarkTask("accuracy", write_reviews, {"seq_length": 128, "long": "head_tail"}),
+    "imdb-windows": BenchmarkTask("accuracy", write_reviews, {"seq_length": 128, "long": "windows"}),
+    "squad": BenchmarkTask("f1", list_squad_files, {"seq_length": 384, "epochs": 1}),
 }
 
 
@@ -118,7 +127,7 @@ class Job(NamedTuple):
 
 
 def main() -> None:
-    """Prints a table a task, as soon as its figures are known."""
+    """Prints a table for each task."""
     parser = smoke.create_parser(__doc__)
     parser.add_argument("--run", type=Path, required=True, help="run of a BERT or ALBERT with its vocabulary")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
@@ -143,53 +152,58 @@ def main() -> None:
     )  # fmt: skip
     for name in flags.tasks:
         results = [
-            {system: result(flags, job, system) for system in flags.systems} for job in jobs(flags, name)
+            {system: read_or_measure(flags, job, system) for system in flags.systems}
+            for job in create_jobs(flags, name)
         ]
         print_table(name, results)
 
 
-def jobs(flags: argparse.Namespace, name: str) -> Iterator[Job]:
-    """A task's runs, a seed each."""
+def create_jobs(flags: argparse.Namespace, name: str) -> Iterator[Job]:
+    """A job of a task for each seed."""
     task = TASKS[name]
     data = task.data(flags)
     recipe = {key: getattr(flags, key) for key in ("epochs", "batch_size", "seq_length", "learning_rate")}
     recipe |= {"dropout": 0.1, **task.recipe}
     for seed in range(flags.seeds):
         folder = flags.output / name / f"seed-{seed}"
-        once = {"eval_every": 10**9, "checkpoint_every": 10**9}  # at the end
+        loop = {"eval_every": 10**9, "checkpoint_every": 10**9}  # once, at the end
         settings = Finetuning(
-            output=folder / OURS, init_from=flags.run, recipe=recipe, seed=seed, loop=once, **data
+            output=folder / OURS, init_from=flags.run, recipe=recipe, seed=seed, loop=loop, **data
         )
         yield Job(name, settings, folder)
 
 
-def result(flags: argparse.Namespace, job: Job, system: str) -> dict[str, Any]:
-    """What a system took and reached; made where its file is not there yet."""
+def read_or_measure(flags: argparse.Namespace, job: Job, system: str) -> dict[str, Any]:
+    """The measurements of a system, from its file if that exists."""
     file = job.folder / f"{system}.json"
     if not file.exists():
         print(f"{job.name}, seed {job.settings.seed}: {system}", file=sys.stderr, flush=True)
-        if not (job.folder / "begun.json").exists():
-            apart(begin, job)
-        found = apart(ours, job, system) if system in (OURS, UNCORRECTED) else pytorch(flags, job, system)
-        file.write_text(json.dumps(found, indent=1))
+        if not (job.folder / SETUP_FILE).exists():
+            run_in_process(write_shared_inputs, job)
+        if system in (OURS, UNCORRECTED):
+            results = run_in_process(measure_ours, job, system)
+        else:
+            results = measure_pytorch(flags, job, system)
+        file.write_text(json.dumps(results, indent=1))
     return json.loads(file.read_text())
 
 
-def apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of a function in a new process."""
+def run_in_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls a function in a new process; returns its result."""
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function, *arguments).result()
 
 
-def prepared_run(job: Job, settings: Finetuning) -> PreparedRun:
-    """The data of a job, encoded."""
+def prepare_job(job: Job) -> PreparedRun:
+    """The recipe and the encoded data of a job."""
+    settings = job.settings
     with settings.open_start(RunDirectory(job.folder / "none")) as start:
         return prepare_run(RunDirectory(job.folder / "none"), settings, start)
 
 
-def begin(job: Job) -> None:
-    """Writes what both begin with: weights as a run and for transformers, and batches in their order."""
+def write_shared_inputs(job: Job) -> None:
+    """Writes the inputs of all systems: weights as a run and for transformers, and batches in their order."""
     settings = job.settings
     with settings.open_start(RunDirectory(job.folder / "none")) as start:
         prepared = prepare_run(RunDirectory(job.folder / "none"), settings, start)
@@ -206,128 +220,132 @@ def begin(job: Job) -> None:
     (examples,) = data.dev.values()
     length = data.task.seq_length
     dev = list(task_batches(examples.rows, length, recipe.batch_size, shuffle=False, repeat=False))
-    for name, part in (("train", train), ("dev", dev)):
-        arrays = {f"{n}/{key}": value for n, batch in enumerate(part) for key, value in kept(batch).items()}
+    for name, batches in (("train", train), ("dev", dev)):
+        examples = enumerate(map(real_examples, batches))
+        arrays = {f"{number}/{key}": array for number, batch in examples for key, array in batch.items()}
         np.savez(job.folder / f"{name}.npz", **arrays)
     terms = data.task.loss_fn().terms(model({x: train[0][x] for x in ENCODER_INPUTS}), train[0])
-    known = ("learning_rate", "steps", "warmup_steps", "weight_decay", "beta_1", "beta_2", "epsilon")
-    begun = {
-        **{name: getattr(recipe, name) for name in (*known, "clip_norm")},
+    names = ("learning_rate", "steps", "warmup_steps", "weight_decay", "beta_1", "beta_2", "epsilon")
+    setup = {
+        **{name: getattr(recipe, name) for name in (*names, "clip_norm")},
         "batches_per_epoch": prepared.batches_per_epoch,
         "first_loss": sum(float(term.loss / term.weight) for term in terms.values()),
         "seed": settings.seed,
     }
-    (job.folder / "begun.json").write_text(json.dumps(begun, indent=1))
+    (job.folder / SETUP_FILE).write_text(json.dumps(setup, indent=1))
 
 
-def kept(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The inputs and labels of the examples that are there."""
-    is_there = batch[EXAMPLE_NUMBERS].numpy() >= 0
+def real_examples(batch: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The inputs and labels of a batch, without the rows that fill it."""
+    is_real = batch[EXAMPLE_NUMBERS].numpy() >= 0
     names = {*ENCODER_INPUTS, LABELS, START_POSITIONS, END_POSITIONS, WEIGHTS} & batch.keys()
-    return {name: batch[name].numpy()[is_there] for name in names}
+    return {name: batch[name].numpy()[is_real] for name in names}
 
 
-def ours(job: Job, system: str) -> dict[str, Any]:
-    """Trains, evaluates twice and answers."""
+def measure_ours(job: Job, system: str) -> dict[str, Any]:
+    """Measures this package: trains, evaluates, and answers a text."""
     run = RunDirectory(job.folder / system)
-    prepared = prepared_run(job, job.settings)
-    begun = time.perf_counter()
+    prepared = prepare_job(job)
     loop = {**job.settings.loop, "log_every": prepared.batches_per_epoch}
     recipe = {**job.settings.recipe, "bias_correction": system == OURS}
-    start = {"init_from": job.folder / "start", "output": run.path}
-    finetune(dataclasses.replace(job.settings, **start, loop=loop, recipe=recipe))
-    seconds = time.perf_counter() - begun
+    paths = {"init_from": job.folder / "start", "output": run.path}
+    settings = dataclasses.replace(job.settings, **paths, loop=loop, recipe=recipe)
+    seconds = time_call(lambda: finetune(settings))
     rates = [line["examples_per_second"] for line in read_metrics(run) if "examples_per_second" in line]
     return {
-        **figures(job, prepared, load_finetuned(run).model),
+        **evaluate_model(job, prepared, load_finetuned(run).model),
         "epoch": len(prepared.data.rows) / rates[-1],
         "training": seconds,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "answer": answer(Path(sys.executable), f"import albert_tf; albert_tf.pipeline({str(run)!r})", job),
+        "peak": max_resident_bytes(),
+        "answer": time_prediction_process(
+            Path(sys.executable), f"import albert_tf; albert_tf.pipeline({str(run)!r})", job
+        ),
     }
 
 
-def figures(job: Job, prepared: PreparedRun, model: Any) -> dict[str, float]:
-    """The task's metrics of a model on its dev set, and the seconds that they take the second time."""
+def evaluate_model(job: Job, prepared: PreparedRun, model: Any) -> dict[str, float]:
+    """The metric and the loss of a model on the dev set, and the seconds of a second evaluation."""
     data, rows = prepared.data, prepared.recipe.batch_size
     predict = create_predict_fn(data.task, model, rows, data.task.has_evaluation_loss)
     for _ in range(2):
-        begun = time.perf_counter()
-        found = {name: predict(examples) for name, examples in data.dev.items()}
-        seconds = time.perf_counter() - begun
-    predicted = PredictedSets(data.spec, data.task, data.sets.dev, found)
+        start = time.perf_counter()
+        outputs = {name: predict(examples) for name, examples in data.dev.items()}
+        seconds = time.perf_counter() - start
+    predicted = PredictedSets(data.spec, data.task, data.sets.dev, outputs)
     metrics = {**predicted.mean_loss(), **predicted.metrics()}
     return {"metric": metrics[TASKS[job.name].metric], "loss": metrics["loss"], "evaluation": seconds}
 
 
-def pytorch(flags: argparse.Namespace, job: Job, system: str) -> dict[str, Any]:
-    """The same by transformers; an error if the losses of the first batch differ."""
+def measure_pytorch(flags: argparse.Namespace, job: Job, system: str) -> dict[str, Any]:
+    """Measures transformers; exits with an error if the losses of the first batch differ from ours."""
     output = job.folder / system
     output.mkdir(exist_ok=True)
-    begun = json.loads((job.folder / "begun.json").read_text())
-    words = [flags.pytorch, PROGRAM, job.folder, output, *(["--compile"] if system == COMPILED else [])]
-    done = subprocess.run(words, env=offline(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr[-3000:])
-    found = json.loads(done.stdout.splitlines()[-1])
-    if abs(found["first_loss"] - begun["first_loss"]) > 1e-4:
-        raise SystemExit(f"{job.folder}: first loss {found['first_loss']}, ours {begun['first_loss']}")
-    trained = output / "huggingface"
-    code = f"from transformers import pipeline; pipeline('text-classification', {str(trained)!r})"
-    found["answer"] = answer(flags.pytorch, code, job)
-    return {**found, **apart(converted_figures, job, trained), "evaluation": found["evaluation"]}
+    setup = json.loads((job.folder / SETUP_FILE).read_text())
+    command = [flags.pytorch, PROGRAM, job.folder, output, *(["--compile"] if system == COMPILED else [])]
+    process = subprocess.run(command, env=offline_environment(), capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise SystemExit(process.stderr[-3000:])
+    results = json.loads(process.stdout.splitlines()[-1])
+    if abs(results["first_loss"] - setup["first_loss"]) > 1e-4:
+        raise SystemExit(f"{job.folder}: first loss {results['first_loss']}, ours {setup['first_loss']}")
+    model = output / "huggingface"
+    code = f"from transformers import pipeline; pipeline('text-classification', {str(model)!r})"
+    results["answer"] = time_prediction_process(flags.pytorch, code, job)
+    metrics = run_in_process(evaluate_huggingface, job, model)
+    return {**results, **metrics, "evaluation": results["evaluation"]}
 
 
-def converted_figures(job: Job, trained: Path) -> dict[str, float]:
-    """The figures of a model that transformers has trained."""
-    convert("huggingface", "run", trained, trained.with_name("run"))
-    return figures(job, prepared_run(job, job.settings), albert_tf.load(trained.with_name("run")))
+def evaluate_huggingface(job: Job, model: Path) -> dict[str, float]:
+    """Converts a model of transformers to a run, and evaluates it."""
+    run = model.with_name("run")
+    convert("huggingface", "run", model, run)
+    return evaluate_model(job, prepare_job(job), albert_tf.load(run))
 
 
-def answer(python: Path, code: str, job: Job) -> float | None:
-    """The seconds of a new process that answers one text, the median of three; None of other inputs."""
+def time_prediction_process(python: Path, code: str, job: Job) -> float | None:
+    """The median seconds of three processes that answer one text; None for tasks of several texts."""
     if job.name in ("mrpc", "rte", "sts-b", "squad"):
         return None
-    seconds = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        subprocess.run(
-            [python, "-c", f"{code}({SENTENCE!r})"], check=True, capture_output=True, env=offline()
-        )
-        seconds.append(time.perf_counter() - begun)
-    return statistics.median(seconds)
+    command = [python, "-c", f"{code}({SENTENCE!r})"]
+    return statistics.median(time_process(command, check=True, env=offline_environment()) for _ in range(3))
 
 
-def offline() -> dict[str, str]:
-    """The environment of processes that download nothing."""
+def offline_environment() -> dict[str, str]:
+    """The environment variables of processes that download nothing."""
     return {**os.environ, "HF_HUB_OFFLINE": "1"}
 
 
-COLUMNS = ("training", "epoch", "evaluation", "answer")
-
-
 def print_table(name: str, results: list[dict[str, dict[str, Any]]]) -> None:
-    """A task's figures; of times the medians of the seeds, and ours as a part of theirs."""
-    metric = TASKS[name].metric
-    head = [name, f"{metric} (range)", "less than ours", *(f"{x} (s)" for x in COLUMNS), "peak (GB)"]
-    print(f"\n| {' | '.join(head)} |\n{'|---' * len(head)}|")
+    """Prints the metric of each system, median times, and the ratio of our times to the system's."""
+    columns = ("training", "epoch", "evaluation", "answer")
+    print()
+    titles = (f"{TASKS[name].metric} (range)", "less than ours", *(f"{column} (s)" for column in columns))
+    print_header(name, *titles, "peak (GB)")
     for system in results[0]:
-        reached = [result[system]["metric"] for result in results]
-        less = [result[OURS]["metric"] - result[system]["metric"] for result in results if OURS in result]
-        cells = [system, f"{statistics.mean(reached):.3f} ({min(reached):.3f} to {max(reached):.3f})"]
-        cells.append("" if system == OURS or not less else f"{statistics.mean(less):+.3f}")
-        for column in COLUMNS:
-            seconds = [result[system][column] for result in results]
-            if None in seconds:
-                cells.append("")
-                continue
-            cell = f"{statistics.median(seconds):.1f}"
-            if system != OURS and less:
-                ratios = [result[OURS][column] / result[system][column] for result in results]
-                cell += f" (ours {statistics.median(ratios):.2f} of it)"
-            cells.append(cell)
-        cells.append(f"{max(result[system]['peak'] for result in results) / 1e9:.2f}")
-        print(f"| {' | '.join(cells)} |", flush=True)
+        metrics = [result[system]["metric"] for result in results]
+        losses = [result[OURS]["metric"] - result[system]["metric"] for result in results if OURS in result]
+        is_compared = system != OURS and bool(losses)
+        print_row(
+            system,
+            format_range(metrics, average=statistics.mean),
+            f"{statistics.mean(losses):+.3f}" if is_compared else "",
+            *(format_seconds(results, system, column, is_compared) for column in columns),
+            f"{max(result[system]['peak'] for result in results) / 1e9:.2f}",
+        )
+
+
+def format_seconds(
+    results: list[dict[str, dict[str, Any]]], system: str, column: str, is_compared: bool
+) -> str:
+    """The median seconds of a system, with the ratio of our seconds to them if they are compared."""
+    seconds = [result[system][column] for result in results]
+    if None in seconds:
+        return ""
+    cell = f"{statistics.median(seconds):.1f}"
+    if not is_compared:
+        return cell
+    ratios = [result[OURS][column] / result[system][column] for result in results]
+    return f"{cell} (ours {statistics.median(ratios):.2f} of it)"
 
 
 if __name__ == "__main__":

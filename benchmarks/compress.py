@@ -1,13 +1,13 @@
-"""What does an ALBERT keep of the BERT that it was made of? Compressed, distilled, fine-tuned, step by step.
+"""How good is an ALBERT that was made of a BERT? Compressed, distilled and fine-tuned, step by step.
 
     python -m benchmarks.compress --teacher minilm --text corpus/*.txt --glue glue --output compress
 
-Makes an ALBERT of the teacher with each beginning of its blocks, distils each for a few updates on text, the
-best of them for all, and a network of the same shape from random weights for as many. Of each network it
-prints parameters, the cosine distance from the teacher's states on held-out text, the correlation (Spearman)
-of the embeddings' cosines with the scores of STS-B's dev set, without training, and the accuracy on SST-2
-after fine-tuning on some of its rows, of the seeds the mean and the range. Prints Markdown. Started again, it
-goes on where it stopped.
+Makes an ALBERT of the teacher with each way to begin its blocks, and distils each for a few updates on text.
+Then the best of them is distilled for all updates, and so is a network of the same shape from random weights.
+Prints Markdown for each network: its parameters; the cosine distance from the teacher's states on held-out
+text; Spearman's correlation of the embeddings' cosines with the scores of STS-B's dev set, without training;
+and the accuracy on SST-2 after fine-tuning on some of its rows, as mean and range of the seeds. Started
+again, the program continues where it stopped.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import albert_tf
-from albert_tf import cli
 from albert_tf.conversion.compress import BLOCKS, compress
 from albert_tf.runs.run_directory import RunDirectory, read_metrics
 from albert_tf.tasks.glue import read_glue_split
 from benchmarks import smoke
+from benchmarks.learning import run_albert_tf
+from benchmarks.markdown_tables import format_range, print_header, print_row
+from benchmarks.transfer import sample_examples
 
 SEQ_LENGTH = 64
 
@@ -53,64 +55,61 @@ def main() -> None:
         parser, teacher=smoke.bert_run, text=smoke.text_file, glue=smoke.glue, output=smoke.output_folder,
         embedding_size=16, blocks="mean", choice_steps=2, steps=3, batch_size=4, rows=8, seeds=1,
     )  # fmt: skip
-    print("| network | parameters | cosine distance | STS-B, as it is | SST-2 |\n|---|---|---|---|---|")
-    row(flags, "the teacher", flags.teacher, is_tuned=True)
+    print_header("network", "parameters", "cosine distance", "STS-B, as it is", "SST-2")
+    print_network(flags, "the teacher", flags.teacher, is_finetuned=True)
     distances = {}
     for blocks in flags.blocks:
-        begun = flags.output / blocks
-        if not begun.exists():
-            compress(flags.teacher, begun, flags.embedding_size, flags.groups, blocks)
-        row(flags, f"compressed, blocks: {blocks}", begun)
-        run = distilled(flags, f"{blocks}-{flags.choice_steps}", begun, flags.choice_steps)
-        distances[blocks] = row(flags, f"{blocks}, {flags.choice_steps} updates", run)
-    chosen = min(distances, key=lambda blocks: distances[blocks])
-    for name, begun in ((chosen, flags.output / chosen), ("random weights", random_start(flags, chosen))):
-        run = distilled(flags, f"{begun.name}-{flags.steps}", begun, flags.steps)
-        row(flags, f"{name}, {flags.steps} updates", run, is_tuned=True)
+        compressed = flags.output / blocks
+        if not compressed.exists():
+            compress(flags.teacher, compressed, flags.embedding_size, flags.groups, blocks)
+        print_network(flags, f"compressed, blocks: {blocks}", compressed)
+        student = distill_student(flags, compressed, flags.choice_steps)
+        distances[blocks] = print_network(flags, f"{blocks}, {flags.choice_steps} updates", student)
+    best = min(distances, key=lambda blocks: distances[blocks])
+    for name, start in ((best, flags.output / best), ("random weights", write_random_run(flags, best))):
+        student = distill_student(flags, start, flags.steps)
+        print_network(flags, f"{name}, {flags.steps} updates", student, is_finetuned=True)
 
 
-def random_start(flags: argparse.Namespace, chosen: str) -> Path:
-    """A run of a compressed network's shape with random weights."""
-    run, there = flags.output / "random", RunDirectory(flags.output / chosen)
+def write_random_run(flags: argparse.Namespace, blocks: str) -> Path:
+    """A run with the shape of a compressed network and random weights, written unless it exists."""
+    run, compressed = flags.output / "random", RunDirectory(flags.output / blocks)
     if not run.exists():
-        model = albert_tf.AlbertEncoder(there.config)
-        albert_tf.save(model, run, there.vocabulary, tokenizer=there.tokenizer)
+        model = albert_tf.AlbertEncoder(compressed.config)
+        albert_tf.save(model, run, compressed.vocabulary, tokenizer=compressed.tokenizer)
     return run
 
 
-def distilled(flags: argparse.Namespace, name: str, begun: Path, steps: int) -> Path:
-    """The run of a student that begins with another."""
-    run = flags.output / name
-    every = {"log_every": 50, "eval_every": steps, "checkpoint_every": min(steps, 250)}
-    options = {
-        "teacher": flags.teacher, "init_from": begun, "output": run, "steps": steps,
-        "warmup_steps": max(steps // 20, 1), "batch_size": flags.batch_size, "seq_length": SEQ_LENGTH,
-        "learning_rate": flags.learning_rate, **every,
-    }  # fmt: skip
-    words = [str(word) for option, value in options.items() for word in (f"--{option}", value)]
-    if cli.run(["distill", *words, "--train", *flags.text]) != 0:
-        raise SystemExit(f"{run} failed")
+def distill_student(flags: argparse.Namespace, start: Path, steps: int) -> Path:
+    """Distils a student that begins with a run's weights; returns the student's run."""
+    run = flags.output / f"{start.name}-{steps}"
+    run_albert_tf(
+        "distill", teacher=flags.teacher, init_from=start, output=run, steps=steps,
+        warmup_steps=max(steps // 20, 1), batch_size=flags.batch_size, seq_length=SEQ_LENGTH,
+        learning_rate=flags.learning_rate, log_every=50, eval_every=steps,
+        checkpoint_every=min(steps, 250), train=flags.text,
+    )  # fmt: skip
     return run
 
 
-def row(flags: argparse.Namespace, name: str, run: Path, *, is_tuned: bool = False) -> float:
+def print_network(flags: argparse.Namespace, name: str, run: Path, *, is_finetuned: bool = False) -> float:
     """Prints a row of the table; returns the cosine distance, NaN where there is none."""
     encoder = albert_tf.load(run).encoder
     parameters = sum(int(np.prod(variable.shape)) for variable in encoder.variables)
-    found = [line["eval_cosine_loss"] for line in _metrics(run) if "eval_cosine_loss" in line]
-    distance = found[-1] if found else float("nan")
-    cells = [f"{parameters:,}", f"{distance:.4f}" if found else "", f"{similarity(flags, run):.4f}"]
-    cells.append(tuned(flags, run) if is_tuned else "")
-    print(f"| {name} | {' | '.join(cells)} |", flush=True)
-    return distance
+    lines = read_metrics(run) if (run / "metrics.jsonl").exists() else []
+    distances = [line["eval_cosine_loss"] for line in lines if "eval_cosine_loss" in line]
+    print_row(
+        name,
+        f"{parameters:,}",
+        f"{distances[-1]:.4f}" if distances else "",
+        f"{sts_b_spearman(flags, run):.4f}",
+        finetuned_accuracy(flags, run) if is_finetuned else "",
+    )
+    return distances[-1] if distances else float("nan")
 
 
-def _metrics(run: Path) -> list[dict]:
-    return read_metrics(run) if (run / "metrics.jsonl").exists() else []
-
-
-def similarity(flags: argparse.Namespace, run: Path) -> float:
-    """Spearman's correlation of STS-B's scores with the cosine of mean-pooled embeddings."""
+def sts_b_spearman(flags: argparse.Namespace, run: Path) -> float:
+    """Spearman's correlation of STS-B's scores with the cosines of mean-pooled embeddings."""
     file = flags.output / "sts-b" / f"{run.name}.json"
     if file.exists():
         return json.loads(file.read_text())
@@ -120,39 +119,32 @@ def similarity(flags: argparse.Namespace, run: Path) -> float:
         np.array(embed([getattr(record, side) for record in records])) for side in ("text", "text_pair")
     )
     scores = [float(record.label) for record in records]
-    found = float(spearmanr((first * second).sum(axis=1), scores).statistic)
+    correlation = float(spearmanr((first * second).sum(axis=1), scores).statistic)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(found))
-    return found
+    file.write_text(json.dumps(correlation))
+    return correlation
 
 
-def tuned(flags: argparse.Namespace, run: Path) -> str:
-    """The accuracy on SST-2's dev set after fine-tuning on some rows of it: mean and range of the seeds."""
+def finetuned_accuracy(flags: argparse.Namespace, run: Path) -> str:
+    """The accuracy on SST-2's dev set after fine-tuning on some of its rows: mean and range of the seeds."""
     data, output = flags.output / "sst-2", flags.output / f"sst-2-{run.name}"
     data.mkdir(parents=True, exist_ok=True)
-    for part, lines in (("train", flags.rows), ("dev", None)):
-        with (flags.glue / "SST-2" / f"{part}.tsv").open(encoding="utf-8") as file:
-            kept = [next(file), *_some(list(file), lines)]
-        (data / f"{part}.tsv").write_text("".join(kept), encoding="utf-8")
-    options = {
-        "task": "sst-2", "data": data, "init_from": run, "output": output, "runs": flags.seeds, "epochs": 3,
-        "batch_size": 32, "seq_length": SEQ_LENGTH, "learning_rate": 5e-5, "pooling": "mean",
-    }  # fmt: skip
-    if cli.run(["finetune", *(str(w) for name, value in options.items() for w in (f"--{name}", value))]):
-        raise SystemExit(f"{output} failed")
-    found = list(accuracies(output))
-    return f"{statistics.mean(found):.3f} ({min(found):.3f} to {max(found):.3f})"
+    for split, count in (("train", flags.rows), ("dev", None)):
+        with (flags.glue / "SST-2" / f"{split}.tsv").open(encoding="utf-8") as file:
+            head, rows = next(file), list(file)
+        sample = rows if count is None else sample_examples(rows, count)
+        (data / f"{split}.tsv").write_text("".join([head, *sample]), encoding="utf-8")
+    run_albert_tf(
+        "finetune", task="sst-2", data=data, init_from=run, output=output, runs=flags.seeds, epochs=3,
+        batch_size=32, seq_length=SEQ_LENGTH, learning_rate=5e-5, pooling="mean",
+    )  # fmt: skip
+    return format_range(list(best_accuracies(output)), average=statistics.mean)
 
 
-def accuracies(output: Path) -> Iterator[float]:
-    """Of the best step of each seed."""
+def best_accuracies(output: Path) -> Iterator[float]:
+    """The accuracy of the best step of each seed."""
     for run in sorted(output.glob("seed-*")):
         yield max(line["eval_accuracy"] for line in read_metrics(run) if "eval_accuracy" in line)
-
-
-def _some(lines: list[str], count: int | None) -> list[str]:
-    order = np.random.default_rng(0).permutation(len(lines))[:count]
-    return lines if count is None else [lines[place] for place in order]
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What makes answers cheaper, on SST-2 from text: accuracy, agreement, time, and size on disk and in memory.
+"""Ways to faster and smaller models, on SST-2 from text: accuracy, agreement, time, disk and memory.
 
     python -m benchmarks.lite --data SST-2 --vocabulary 30k-clean.model
     python -m benchmarks.lite --data SST-2 --run run --exits run-with-exits --shallow run-of-6-layers
 
-Prints Markdown: a fine-tuned run, or without one albert_base's shape with random weights, whose answers mean
-nothing; their exits are set so that every text leaves after --exit_layers. Beside it in transformers, by the
-Python that --huggingface names, if there is one with benchmarks/peers/requirements-huggingface.txt. Each row
-is a process of its own, one after the other. Agreement is with the first row; memory is what the process
-grows by from before the model is loaded to after its last answer.
+Prints Markdown for a fine-tuned run, or for albert_base's shape with random weights, whose accuracy means
+nothing and whose exits end every text after --exit_layers. The same network runs in transformers by the
+Python of --huggingface, if it exists (benchmarks/peers/requirements-huggingface.txt). The rows have a process
+each, one after the other. Agreement is with the first row. Memory is the growth of the process from before
+the model is loaded to after its last answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import gc
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,12 +27,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.markdown_tables import print_row
+from benchmarks.random_data import add_noise
+from benchmarks.timers import run_module
+
 ROOT = Path(__file__).resolve().parents[1]
 BATCHES = (1, 32)
 LABELS = ["0", "1"]
 Answer = Callable[[list[str]], Sequence[str]]
 
-# What an exported model of ours is measured by: its folder, and arguments of `pipeline`.
+# Rows of our exported models: their folder, and arguments of `pipeline`.
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "float32, unpadded": ("float32/serving", {}),
     "bfloat16": ("bfloat16/serving", {}),
@@ -41,7 +44,7 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "early exit": ("exits", {}),
 }
 PADDED = "float32, padded"
-HUGGING_FACE = ("PyTorch", "PyTorch, compiled", "PyTorch, dynamic int8", "PyTorch, DistilBERT's shape")
+HUGGINGFACE = ("PyTorch", "PyTorch, compiled", "PyTorch, dynamic int8", "PyTorch, DistilBERT's shape")
 
 
 def main() -> None:
@@ -62,16 +65,16 @@ def main() -> None:
     flags = parser.parse_args()
     if flags.measure:
         row, folder = flags.measure
-        print(json.dumps(measured(row, Path(folder))))
+        print(json.dumps(measure_row(row, Path(folder))))
         return
     if flags.data is None or (flags.run is None) == (flags.vocabulary is None):
         parser.error("name --data, and either --run or --vocabulary")
-    with tempfile.TemporaryDirectory() as place:
-        rows = prepared(flags, Path(place))
-        print_table(rows, flags.huggingface, Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        rows = write_inputs(flags, Path(folder))
+        print_table(rows, flags.huggingface, Path(folder))
 
 
-def prepared(flags: argparse.Namespace, folder: Path) -> list[str]:
+def write_inputs(flags: argparse.Namespace, folder: Path) -> list[str]:
     """Writes runs, exports and texts; returns the rows that can be measured."""
     from albert_tf.conversion.convert import convert
     from albert_tf.runs.run_directory import RunDirectory
@@ -89,9 +92,9 @@ def prepared(flags: argparse.Namespace, folder: Path) -> list[str]:
         export(runs["run"], folder / dtype, dtype=dtype, check=False)
     export(runs["shallow"], folder / "shallow-float32", check=False)
     with (flags.data / "dev.tsv").open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[: flags.texts]
-    about = {"texts": [row["sentence"] for row in found], "labels": [row["label"] for row in found]}
-    (folder / "about.json").write_text(json.dumps({**about, "patience": flags.patience}))
+        examples = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[: flags.texts]
+    columns = {"texts": [row["sentence"] for row in examples], "labels": [row["label"] for row in examples]}
+    (folder / "about.json").write_text(json.dumps({**columns, "patience": flags.patience}))
     rows = [PADDED, *OURS]
     if runs["exits"] is None:
         rows.remove("early exit")
@@ -99,13 +102,11 @@ def prepared(flags: argparse.Namespace, folder: Path) -> list[str]:
         print(f"No rows of PyTorch: there is no {flags.huggingface}.\n")
         return rows
     convert("run", "huggingface", RunDirectory(runs["run"]).path, folder / "huggingface")
-    return [*rows, *HUGGING_FACE]
+    return [*rows, *HUGGINGFACE]
 
 
 def write_random(flags: argparse.Namespace, folder: Path) -> dict[str, Path]:
-    """Runs of random weights: plain, with exits that are set, and with half of the layers."""
-    import tensorflow as tf
-
+    """Writes runs of random weights: plain, with exits at --exit_layers, and with half of the layers."""
     import albert_tf
     from albert_tf.config import AlbertConfig
     from albert_tf.text.tokenizer import open_tokenizer
@@ -117,21 +118,20 @@ def write_random(flags: argparse.Namespace, folder: Path) -> dict[str, Path]:
     config = config.replace(vocab_size=len(open_tokenizer(flags.vocabulary).vocabulary))
     for name in ("run", "exits"):
         model = albert_tf.AlbertClassifier(config, num_labels=2, early_exit=name == "exits")
-        for number, variable in enumerate(model.encoder.variables):
-            variable.assign_add(tf.random.stateless_normal(variable.shape, seed=[number, 0], stddev=0.02))
+        add_noise(model.encoder.variables)
         if model.exits is not None:
-            # Each layer says otherwise than the one before, until `patience` layers in a row agree.
+            # The labels of the layers alternate, until `patience` layers in a row have the same label.
             layers = np.arange(1, config.num_hidden_layers)
-            says = np.maximum(flags.exit_layers - flags.patience - layers, 0) % 2
+            labels = np.maximum(flags.exit_layers - flags.patience - layers, 0) % 2
             model.exits.output_weights.assign(0 * model.exits.output_weights)
-            model.exits.output_bias.assign(np.eye(2)[says])
+            model.exits.output_bias.assign(np.eye(2)[labels])
         albert_tf.save(model, folder / name, flags.vocabulary, task=task)
     shallow = write_shallow(folder / "run", folder / "shallow")
     return {"run": folder / "run", "exits": folder / "exits", "shallow": shallow}
 
 
 def write_shallow(run: Path, output: Path) -> Path:
-    """The weights of a run in a network of half its layers."""
+    """Writes a run with the weights of another one and half of its layers."""
     import albert_tf
     from albert_tf.runs.build_model import build_model
     from albert_tf.runs.run_directory import best_run
@@ -150,20 +150,18 @@ def print_table(rows: Sequence[str], huggingface: Path, folder: Path) -> None:
     times = " | ".join(f"ms a text, {size} at a time" for size in BATCHES)
     print(f"| | accuracy | agreement | {times} | MB, disk | MB, memory |\n|{'---|' * (5 + len(BATCHES))}")
     for row in rows:
-        python = huggingface if row in HUGGING_FACE else sys.executable
-        command = [python, "-m", "benchmarks.lite", "--measure", row, folder]
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-        found = json.loads(done.stdout.splitlines()[-1])
-        first = first or found["answers"]
-        shares = (np.mean(np.equal(found["answers"], other)) for other in (labels, first))
-        numbers = [*(f"{share:.3f}" for share in shares), *(f"{x:.1f}" for x in found["numbers"])]
-        print(f"| {row} | {' | '.join(numbers)} |", flush=True)
+        python = huggingface if row in HUGGINGFACE else sys.executable
+        flags = ["--measure", row, folder]
+        result = run_module("benchmarks.lite", *flags, python=python, cwd=ROOT)
+        first = first or result["answers"]
+        shares = (np.mean(np.equal(result["answers"], expected)) for expected in (labels, first))
+        print_row(row, *(f"{share:.3f}" for share in shares), *(f"{x:.1f}" for x in result["numbers"]))
 
 
-def measured(row: str, folder: Path) -> dict[str, Any]:
-    """Answers, and milliseconds a text by size of batch, megabytes on disk, and in memory."""
+def measure_row(row: str, folder: Path) -> dict[str, Any]:
+    """The answers; milliseconds per text by batch size, and megabytes on disk and in memory."""
     about = json.loads((folder / "about.json").read_text())
-    load = huggingface_answer if row in HUGGING_FACE else our_answer
+    load = load_huggingface if row in HUGGINGFACE else load_ours
     answer, before, files = load(row, folder, about)
     texts, answers, numbers = about["texts"], [], []
     for size in BATCHES:
@@ -177,44 +175,44 @@ def measured(row: str, folder: Path) -> dict[str, Any]:
             seconds.append((time.perf_counter() - start) / len(batch))
         numbers.append(1000 * statistics.median(seconds))
     size = sum(file.stat().st_size for file in files.rglob("*") if file.is_file())
-    return {"answers": answers, "numbers": [*numbers, size / 1e6, resident() - before]}
+    return {"answers": answers, "numbers": [*numbers, size / 1e6, private_megabytes() - before]}
 
 
-def our_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tuple[Answer, float, Path]:
-    """A function from texts to labels, memory before it was loaded, and the folder of its files."""
+def load_ours(row: str, folder: Path, about: Mapping[str, Any]) -> tuple[Answer, float, Path]:
+    """A function from texts to labels, the memory before it was loaded, and the folder of its files."""
     import tensorflow as tf
 
     import albert_tf.text.tokenizer  # registers the ops of TF Text
 
-    tf.function(lambda x: tf.nn.gelu(x))(tf.ones([2, 2]))  # what TensorFlow itself needs is there before
-    before = resident()
+    tf.function(lambda x: tf.nn.gelu(x))(tf.ones([2, 2]))  # allocates the memory of TensorFlow itself
+    before = private_megabytes()
     if row != PADDED:
         name, arguments = OURS[row]
         patience = {"patience": about["patience"]} if name == "exits" else {}
         answer = albert_tf.pipeline(folder / name, batch_size=max(BATCHES), **arguments, **patience)
         files = folder / name
-        return lambda texts: [found["label"] for found in answer(texts)], before, files
+        return lambda texts: [prediction["label"] for prediction in answer(texts)], before, files
     prepare = tf.saved_model.load(str(folder / "float32/preprocessor"))
     model = tf.saved_model.load(str(folder / "float32/serving/1"))
 
-    def padded(texts: list[str]) -> Sequence[str]:
+    def answer_padded(texts: list[str]) -> Sequence[str]:
         logits = model.signatures["head"](**prepare(tf.constant(texts)))["logits"]
         return [LABELS[number] for number in np.argmax(logits, axis=1)]
 
-    return padded, before, folder / "float32/serving"
+    return answer_padded, before, folder / "float32/serving"
 
 
-def huggingface_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tuple[Answer, float, Path]:
-    """The same, of transformers on PyTorch with our tokens; runs in its own environment."""
+def load_huggingface(row: str, folder: Path, about: Mapping[str, Any]) -> tuple[Answer, float, Path]:
+    """Like `load_ours`, for transformers on PyTorch with our tokens, in the environment of transformers."""
     import torch
     import transformers
 
     from examples.runtimes.tokens import ConvertedTokenizer
 
     torch.set_num_threads(os.cpu_count() or 1)
-    before, tokenizer = resident(), ConvertedTokenizer(folder / "float32/serving/1/assets")
-    network, is_other = folder / "huggingface", row.endswith("shape")
-    if is_other:
+    before, tokenizer = private_megabytes(), ConvertedTokenizer(folder / "float32/serving/1/assets")
+    network = folder / "huggingface"
+    if row.endswith("shape"):
         config = transformers.DistilBertConfig(vocab_size=tokenizer.pieces.get_piece_size(), num_labels=2)
         model = transformers.DistilBertForSequenceClassification(config)
         model.save_pretrained(network := folder / "distilbert")
@@ -237,8 +235,8 @@ def huggingface_answer(row: str, folder: Path, about: Mapping[str, Any]) -> tupl
     return answer, before, network
 
 
-def resident() -> float:
-    """The memory that this process alone holds, in megabytes (Linux)."""
+def private_megabytes() -> float:
+    """The memory that no other process shares, in megabytes (Linux)."""
     gc.collect()
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith("Anonymous")) / 1e3

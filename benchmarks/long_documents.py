@@ -55,7 +55,7 @@ def main() -> None:
         doc_stride=8,
         seeds=1,
     )
-    ((_, data),) = transfer.imdb(flags.data, flags.reviews)
+    data = transfer.read_imdb(flags.data, flags.reviews)
     train, test = (
         transfer.write_example_lines(
             flags.output / f"{name}.jsonl", transfer.sample_examples(examples, flags.reviews)

@@ -1,4 +1,4 @@
-"""Draws the pictures of benchmarks/README.md from the figures below, which are those of benchmarks/results/.
+"""Draws the pictures of benchmarks/README.md. The values below are copied from benchmarks/results/.
 
     python -m benchmarks.plots
 
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 
-# speed.md, "Beside other ALBERTs": time as a ratio to ours, the faster of a program's two ways.
+# speed.md, "Beside other ALBERTs": time as a ratio to ours; the faster one, with compiling or without.
 PROGRAMS = ("Model Garden", "KerasHub", "PyTorch", "ONNX Runtime", "OpenVINO")
 RATIOS = {
     "forward pass\nfloat32": (1.26, 1.35, 1.03, 1.05, 0.93),
@@ -55,62 +55,57 @@ HOSTS = {"ALBERT-large": (0.77, 0.92, 1.39), "BERT-large": (1.18, 3.15, 5.39)}
 
 def main() -> None:
     """Writes the four pictures."""
-    figure, (axes,) = panels(1)
-    for place, name in enumerate(PROGRAMS):
-        bars = {group + 0.15 * (place - 2): row[place] for group, row in enumerate(RATIOS.values())}
-        there = {where: ratio for where, ratio in bars.items() if ratio is not None}
-        axes.bar(list(there), [ratio - 1 for ratio in there.values()], 0.14, bottom=1, label=name)
+    figure, (axes,) = create_panels(1)
+    for number, name in enumerate(PROGRAMS):
+        ratios = {group: row[number] for group, row in enumerate(RATIOS.values())}
+        heights = {group + 0.15 * (number - 2): x - 1 for group, x in ratios.items() if x is not None}
+        axes.bar(list(heights), list(heights.values()), 0.14, bottom=1, label=name)
     axes.axhline(1, color="black", linewidth=1)
     axes.set_yscale("log")
     axes.set_yticks([0.7, 1, 1.5, 2, 3, 5, 7], ["0.7", "1", "1.5", "2", "3", "5", "7"])
     axes.set_yticks([], minor=True)
     axes.set_xticks(range(len(RATIOS)), list(RATIOS))
-    finish(
-        axes,
-        "ALBERT-base: time divided by albert_tf's",
-        "",
-        "above 1: slower",
-    )
-    write(figure, "speed")
+    label_axes(axes, "ALBERT-base: time divided by albert_tf's", "", "above 1: slower")
+    write_picture(figure, "speed")
 
-    figure, (left, right) = panels(2)
+    figure, (left, right) = create_panels(2)
     left.barh(list(PARAMETERS)[::-1], [count / 1e6 for count in PARAMETERS.values()][::-1], color="tab:blue")
-    finish(left, "Parameters", "millions", "", legend=False)
+    label_axes(left, "Parameters", "millions", "", legend=False)
     for name, values in STSB.items():
         right.plot(list(values), list(values.values()), marker="o", label=name)
     right.axhline(TEACHER, color="black", linestyle="--", label="the teacher")
     right.set_ylim(0, 1)
-    finish(right, "ALBERT of MiniLM: correlation on STS-B", "updates", "Spearman's correlation")
-    write(figure, "size")
+    label_axes(right, "ALBERT of MiniLM: correlation on STS-B", "updates", "Spearman's correlation")
+    write_picture(figure, "size")
 
-    figure, (left, right) = panels(2)
+    figure, (left, right) = create_panels(2)
     left.plot(MINUTES, NATS, marker="o")
-    finish(left, "Masked tokens: loss in training", "minutes", "nats", legend=False)
+    label_axes(left, "Masked tokens: loss in training", "minutes", "nats", legend=False)
     right.plot(MINUTES, ORDERS, marker="o", color="tab:orange")
-    finish(right, "Sentence order: accuracy in training", "minutes", "accuracy", legend=False)
-    write(figure, "learning")
+    label_axes(right, "Sentence order: accuracy in training", "minutes", "accuracy", legend=False)
+    write_picture(figure, "learning")
 
-    figure, (left, right) = panels(2)
+    figure, (left, right) = create_panels(2)
     left.plot([0, 7.2], [0, 7.2], color="black", linewidth=1, label="equal")
     left.fill_between([0, 7.2], [0, 0.85 * 7.2], [0, 1.15 * 7.2], color="0.88", label="within 15 %")
     left.scatter(MEASURED, PREDICTED, zorder=3)
-    finish(left, "Memory of a training step, GB", "measured", "predicted by albert-tf plan")
+    label_axes(left, "Memory of a training step, GB", "measured", "predicted by albert-tf plan")
     for name, seconds in HOSTS.items():
         right.plot([1, 2, 4], seconds, marker="o", label=name)
     right.set_xticks([1, 2, 4])
     right.set_ylim(0)
-    finish(right, "Update by 1, 2 and 4 processes", "processes on the same two cores", "seconds")
-    write(figure, "scale")
+    label_axes(right, "Update by 1, 2 and 4 processes", "processes on the same two cores", "seconds")
+    write_picture(figure, "scale")
 
 
-def panels(count: int) -> tuple[Figure, list[Axes]]:
+def create_panels(count: int) -> tuple[Figure, list[Axes]]:
     """A white figure with axes side by side."""
     figure = Figure(figsize=(9, 3.6), layout="constrained", facecolor="white")
-    return figure, [figure.add_subplot(1, count, place + 1) for place in range(count)]
+    return figure, [figure.add_subplot(1, count, number + 1) for number in range(count)]
 
 
-def finish(axes: Axes, title: str, x: str, y: str, legend: bool = True) -> None:
-    """Names and grid of axes."""
+def label_axes(axes: Axes, title: str, x: str, y: str, legend: bool = True) -> None:
+    """Sets the title, the names and the grid of axes."""
     axes.set(title=title, xlabel=x, ylabel=y)
     axes.grid(axis="both", color="0.9")
     axes.set_axisbelow(True)
@@ -118,8 +113,8 @@ def finish(axes: Axes, title: str, x: str, y: str, legend: bool = True) -> None:
         axes.legend(fontsize="small")
 
 
-def write(figure: Figure, name: str) -> None:
-    """Writes a picture."""
+def write_picture(figure: Figure, name: str) -> None:
+    """Writes a figure as a PNG file."""
     figure.savefig(FOLDER / f"benchmarks_{name}.png", dpi=110, metadata={"Software": None})
 
 

@@ -4,12 +4,12 @@ import graphlib
 
 import pytest
 
-from tools.bazel.build_files import ROOT, build_files, differences, read_targets
+from tools.bazel.build_files import ROOT, build_files, find_differences, read_targets
 
 
 def test_the_build_files_are_what_the_code_imports():
-    found = differences()
-    assert not found, "\n".join(["python tools/bazel/build_files.py --fix mends:", *found])
+    lines = find_differences()
+    assert not lines, "\n".join(["python tools/bazel/build_files.py --fix mends:", *lines])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_one_line_for_each_difference(tmp_path):
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    assert set(differences(tmp_path)) == {
+    assert set(find_differences(tmp_path)) == {
         "pkg/BUILD: //pkg: //low is missing in deps: pkg/a.py imports low.leaf (line 4)",
         "pkg/BUILD: //pkg: //pkg/sub is superfluous in deps",
         "pkg/b.py is in 0 targets of its folder's BUILD file, not in one",

@@ -1,4 +1,4 @@
-"""The main program of every py_test: runs its file with pytest."""
+"""The main program of each py_test, which runs a test file with pytest."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ PROJECT = ("albert_tf", "hub_export", "tests", "tools")
 
 
 def main() -> int:
-    """Exit status of pytest for the files and options on the command line."""
+    """The exit status of pytest for the files and options on the command line."""
     options = [
         "-p",
         "no:cacheprovider",  # the folder is read-only in a sandbox
@@ -18,18 +18,17 @@ def main() -> int:
         f"--junitxml={os.environ['XML_OUTPUT_FILE']}",
     ]
     status = pytest.main([*options, *sys.argv[1:]])
-    if elsewhere := installed_modules(os.environ["TEST_SRCDIR"]):
-        print("not among the deps, found where the project is installed:", *elsewhere, sep="\n")
+    if files := installed_modules(os.environ["TEST_SRCDIR"]):
+        print("not among the deps, found where the project is installed:", *files, sep="\n")
         return 1
     return status
 
 
 def installed_modules(runfiles: str) -> list[str]:
-    """The project's modules that were imported from outside the files that Bazel gave to this test."""
+    """Files of the project's modules that were not imported from the runfiles of this test."""
     modules = [sys.modules[name] for name in sorted(sys.modules) if name.partition(".")[0] in PROJECT]
-    files = [
-        getattr(module, "__file__", None) or "" for module in modules
-    ]  # none: a folder without __init__.py
+    # A folder without __init__.py has no file.
+    files = [getattr(module, "__file__", None) or "" for module in modules]
     return [file for file in files if file and not file.startswith(runfiles)]
 
 

@@ -1,4 +1,4 @@
-"""The reference of the commands as a page in Markdown, made from the parsers that read their flags."""
+"""Makes the page with the reference of the commands from their parsers."""
 
 import argparse
 import re
@@ -23,44 +23,44 @@ PROGRAMS = {
 }
 
 
-def page() -> str:
-    """The page."""
-    parts = [INTRODUCTION, *_sections(cli.command_line_parser())]
+def create_commands_page() -> str:
+    """The page in Markdown."""
+    sections = [INTRODUCTION, *_create_sections(cli.command_line_parser())]
     for name, (add_flags, description) in PROGRAMS.items():
         parser = OneLineParser(prog=f"python -m {name}", description=description)
         add_flags(parser)
-        parts += _sections(parser)
-    return "\n\n".join(parts) + "\n"
+        sections += _create_sections(parser)
+    return "\n\n".join(sections) + "\n"
 
 
-def _sections(parser: argparse.ArgumentParser, summary: str | None = None) -> Iterator[str]:
-    """The section of a command; of one that has subcommands theirs."""
+def _create_sections(parser: argparse.ArgumentParser, summary: str | None = None) -> Iterator[str]:
+    """The paragraphs of a command, or of its subcommands if it has any."""
     subcommands = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for action in subcommands:
         summaries = {choice.dest: choice.help for choice in action._choices_actions}
         for name, subparser in action.choices.items():
-            yield from _sections(subparser, summaries[name])
+            yield from _create_sections(subparser, summaries[name])
     if subcommands:
         return
     yield f"## {parser.prog}"
     if text := parser.description or summary:
         yield text[0].upper() + text[1:].rstrip(".") + "."
     for group in parser._action_groups:
-        shown = [action for action in group._group_actions if _is_shown(action)]
-        if shown and group.title not in ("positional arguments", "options"):
+        actions = [action for action in group._group_actions if _is_listed(action)]
+        if actions and group.title not in ("positional arguments", "options"):
             yield f"**{group.title}**"
-        yield from (_entry(action, parser) for action in shown)
+        yield from (_format_entry(action, parser) for action in actions)
     if parser.epilog:
         yield parser.epilog
 
 
-def _is_shown(action: argparse.Action) -> bool:
-    """True of the flags of the command itself that --help lists."""
+def _is_listed(action: argparse.Action) -> bool:
+    """Whether --help lists a flag, without --help itself and --helpfull."""
     return action.help != argparse.SUPPRESS and not {"-h", "--helpfull"} & {*action.option_strings}
 
 
-def _entry(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
-    """A flag and its text as an entry of a definition list."""
+def _format_entry(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
+    """A flag and its help as an entry of a definition list."""
     name = ", ".join(action.option_strings).replace("--no-", "--no")
     if action.nargs != 0:
         value = action.metavar or action.dest.upper()
@@ -68,5 +68,5 @@ def _entry(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
     text = re.sub(r"([<*])", r"\\\1", parser._get_formatter()._expand_help(action))
     if action.choices and not action.metavar:
         text += "; one of " + ", ".join(f"`{choice}`" for choice in action.choices)
-    needed = " **Required.**" if action.required and action.option_strings else ""
-    return f"`{name}`\n:   {text}.{needed}"
+    required = " **Required.**" if action.required and action.option_strings else ""
+    return f"`{name}`\n:   {text}.{required}"

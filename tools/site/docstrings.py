@@ -1,8 +1,8 @@
-"""An extension of Griffe for what our docstrings have and Google's do not.
+"""An extension of Griffe for docstrings that differ from Google's style.
 
-Paragraphs `Note: …` and `Source: …` stay paragraphs; Griffe would take their first line for a box's title.
-Doctests are code, and an `Example:` is open; Griffe would make it a box that is closed at first. Sections
-follow each other without blank lines.
+Paragraphs `Note: …` and `Source: …` stay paragraphs; Griffe would use their first line as the title of a box.
+Doctests become code, and `Example:` stays open; Griffe would make a closed box. Blank lines are added between
+sections.
 """
 
 import re
@@ -18,17 +18,17 @@ _DOCTEST = re.compile(r"^( *)>>> .*(?:\n *\S.*)*", re.MULTILINE)
 
 
 class Docstrings(Extension):
-    """Rewrites the docstrings before they are parsed."""
+    """Rewrites docstrings before Griffe parses them."""
 
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
-        """Rewrites the docstring of one object."""
+        """Rewrites the docstring of an object."""
         if obj.docstring is not None:
-            text = _PARAGRAPH.sub(_paragraph, obj.docstring.value)
-            text = _EXAMPLE.sub(lambda found: f"**Example**\n\n{textwrap.dedent(found[1])}", text)
+            text = _PARAGRAPH.sub(_format_paragraph, obj.docstring.value)
+            text = _EXAMPLE.sub(lambda match: f"**Example**\n\n{textwrap.dedent(match[1])}", text)
             text = _DOCTEST.sub(r"\1```pycon\n\g<0>\n\1```", text)
             obj.docstring.value = _SECTION.sub("\n\n", text)
 
 
-def _paragraph(found: re.Match[str]) -> str:
+def _format_paragraph(match: re.Match[str]) -> str:
     """A paragraph that begins with its name in bold."""
-    return f"\n**{found[1]}.** {' '.join(found[2].split())}"
+    return f"\n**{match[1]}.** {' '.join(match[2].split())}"

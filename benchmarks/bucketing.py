@@ -1,4 +1,4 @@
-"""What do batches of similar length save? SST-2 at its own lengths, beside all padded to 128 tokens.
+"""How much time do batches of similar length save? SST-2 in buckets, and padded to 128 tokens.
 
     python -m benchmarks.bucketing --data glue/SST-2 --vocabulary spiece.model
 

@@ -93,7 +93,7 @@ def glue_task(name: str, folder: str) -> Callable[[argparse.Namespace], dict[str
 
 
 def write_reviews(flags: argparse.Namespace) -> dict[str, Any]:
-    """Film reviews, with half as many training examples as of other tasks."""
+    """Film reviews, with half of the other tasks' number of training examples."""
     data, folder = transfer.read_imdb(flags.imdb, flags.rows // 2), flags.output / "data"
     train = transfer.write_example_lines(folder / "imdb-train.jsonl", data.train)
     test = transfer.write_example_lines(folder / "imdb-test.jsonl", data.test)
@@ -323,12 +323,12 @@ def print_table(name: str, results: list[dict[str, dict[str, Any]]]) -> None:
     print_header(name, *titles, "peak (GB)")
     for system in results[0]:
         metrics = [result[system]["metric"] for result in results]
-        losses = [result[OURS]["metric"] - result[system]["metric"] for result in results if OURS in result]
-        is_compared = system != OURS and bool(losses)
+        gaps = [result[OURS]["metric"] - result[system]["metric"] for result in results if OURS in result]
+        is_compared = system != OURS and bool(gaps)
         print_row(
             system,
             format_range(metrics, average=statistics.mean),
-            f"{statistics.mean(losses):+.3f}" if is_compared else "",
+            f"{statistics.mean(gaps):+.3f}" if is_compared else "",
             *(format_seconds(results, system, column, is_compared) for column in columns),
             f"{max(result[system]['peak'] for result in results) / 1e9:.2f}",
         )

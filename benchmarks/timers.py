@@ -47,9 +47,9 @@ def time_in_turns(
     for turn in range(-warm_up, rounds):
         pairs = list(zip(functions, seconds, strict=True))
         for function, times in reversed(pairs) if alternate and turn % 2 == 0 else pairs:
-            took = time_call(function)
+            elapsed = time_call(function)
             if turn >= 0:
-                times.append(took)
+                times.append(elapsed)
     return seconds
 
 

@@ -44,7 +44,7 @@ from benchmarks.peers.rounds import ROOT, Turns, log, measure, process_environme
 # Cases and peers of --smoke, which compiles nothing.
 SMALLEST = ["forward-1x16-float32", "text-32x128-float32"]
 SIMPLEST = ["matmul", "model_garden", "keras_hub", "huggingface", "onnx_runtime", "openvino"]
-CASES_HELP = f"""names or patterns, '*' for all, which takes about an hour ({" ".join(QUICK)}):
+CASES_HELP = f"""names or patterns; '*': all, in about an hour ({" ".join(QUICK)}):
 {" ".join(CASES)}"""
 
 

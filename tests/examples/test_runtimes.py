@@ -42,7 +42,7 @@ QUESTIONS = {
     "n_best": 25,
 }
 TEXT, PAIR = "Who kept the lamp", "The keeper of the light climbed the stair and lit the lamp."
-# What fine-tunes to which class with which further arguments and entries of task.json.
+# Classes of fine-tuned networks, with their further arguments and entries of task.json.
 HEADS = {
     "classifier": (albert_tf.AlbertClassifier, {"num_labels": 3}, {"labels": ["good", "bad", "so-so"]}),
     "tagger": (albert_tf.AlbertTokenClassifier, {"num_labels": 2}, {"labels": ["O", "B-PER"]}),
@@ -65,7 +65,7 @@ def write_run(model, folder, vocabulary, task):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, tiny_vocabulary):
-    """Run directories, whose files are those of a converted network, by kind."""
+    """Run directories by kind; a converted network's folder has the same files."""
     folder = tmp_path_factory.mktemp("runs")
     for kind, (network, arguments, task) in {"encoder": (albert_tf.AlbertEncoder, {}, {}), **HEADS}.items():
         write_run(network(CONFIG, **arguments), folder / kind, tiny_vocabulary, task)
@@ -74,7 +74,7 @@ def runs(tmp_path_factory, tiny_vocabulary):
 
 @pytest.fixture(scope="module")
 def python(interop_python):
-    """The interpreter with the other runtimes: from a command and where it runs to what it printed."""
+    """A function that runs the other runtimes' interpreter in a folder, and returns its output."""
 
     def run(arguments, folder, expected=0):
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
@@ -132,7 +132,7 @@ def test_inputs_are_packed_as_by_the_preprocessor(runs, piece_tokenizer):
 
 @pytest.mark.parametrize("length", [None, 24])
 def test_pairs_are_packed_as_by_the_preprocessor(length, runs, piece_tokenizer):
-    """Of what is too long, the longer segment is cut, whichever it is."""
+    """If a pair is too long, the longer segment is cut."""
     pairs = (TEXT, PAIR), ("A wall", ""), (" ".join([TEXT] * 3), "A wall"), ("A wall", " ".join([TEXT] * 3))
     tokenizer, (firsts, seconds) = ConvertedTokenizer(runs["encoder"]), zip(*pairs, strict=True)
     packed = tokenizer(firsts, length, seconds)

@@ -75,7 +75,7 @@ def test_an_update_has_the_heads_and_twice_as_much_behind():
     assert case_flops(BASE, CASES["update-8x128-bfloat16"]) == 3 * (forward + heads)
 
 
-# Ratios are of turns of one round; the table says what took how long.
+# Ratios compare turns of one round; the table has times and ratios.
 
 FORWARD, UPDATE, TEXT = (
     CASES[name] for name in ("forward-8x128-float32", "update-8x128-float32", "text-32x128-float32")

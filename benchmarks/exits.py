@@ -42,26 +42,18 @@ def main() -> None:
         "--learning_rate", type=float, default=3e-5, help="rate that the warm-up climbs to (3e-5)"
     )
     flags = smoke.read_flags(
-        parser,
-        run=smoke.pretrained_run,
-        data=smoke.sst2,
-        output=smoke.output_folder,
-        seeds=1,
-        steps=2,
+        parser, run=smoke.pretrained_run, data=smoke.sst2, output=smoke.output_folder, seeds=1, steps=2,
         seq_length=16,
-    )
-    run = (
-        Path(flags.run)
-        if flags.config is None
-        else deepen_run(flags.run, flags.config, flags.output / "deeper")
-    )
+    )  # fmt: skip
+    run = Path(flags.run)
+    if flags.config is not None:
+        run = deepen_run(flags.run, flags.config, flags.output / "deeper")
     names = ("steps", "seq_length", "learning_rate")
     recipe = {"early_exit": True, **{name: getattr(flags, name) for name in names}}
     for seed in range(flags.seeds):
         output = flags.output / f"seed-{seed}"
-        finetune(
-            Finetuning(output=output, init_from=run, task="sst-2", data=flags.data, recipe=recipe, seed=seed)
-        )
+        settings = {"output": output, "init_from": run, "data": flags.data, "recipe": recipe, "seed": seed}
+        finetune(Finetuning(task="sst-2", **settings))
     print_header("batch", "patience", "accuracy", "layers", "ms a text", "times as fast")
     for batch_size in BATCHES:
         results: dict[int, list[tuple[float, ...]]] = {}

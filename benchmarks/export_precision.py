@@ -77,15 +77,10 @@ def compute_outputs(model: keras.Model, batch: dict[str, Any]) -> dict[str, np.n
 def make_evaluation_dataset(run: str, text: str) -> tf.data.Dataset:
     """Batches of the documents that `prepare` holds out, masked by the settings of the run."""
     return pretraining_dataset(
-        evaluation_files([text]),
-        vocabulary=RunDirectory(run).vocabulary,
-        batch_size=TEXT_ROWS,
-        seed=0,
-        shuffle=False,
-        repeat=False,
-        **flatten_record(read_recipe(Path(run)).examples),
+        evaluation_files([text]), vocabulary=RunDirectory(run).vocabulary, batch_size=TEXT_ROWS, seed=0,
+        shuffle=False, repeat=False, **flatten_record(read_recipe(Path(run)).examples),
         **RunDirectory(run).tokenizer,
-    ).take(TEXT_BATCHES)
+    ).take(TEXT_BATCHES)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -28,24 +28,14 @@ from benchmarks.markdown_tables import print_header, print_row
 
 VOCABULARY_SIZE = 4000
 CONFIG = albert_tf.AlbertConfig(
-    vocab_size=VOCABULARY_SIZE,
-    embedding_size=128,
-    hidden_size=128,
-    num_hidden_layers=3,
-    num_attention_heads=4,
-    intermediate_size=512,
-    max_position_embeddings=128,
+    vocab_size=VOCABULARY_SIZE, embedding_size=128, hidden_size=128, num_hidden_layers=3,
+    num_attention_heads=4, intermediate_size=512, max_position_embeddings=128,
     initializer_range=0.06,  # with 0.02 the network learns frequencies alone
-)
+)  # fmt: skip
 FLAGS = {
-    "optimizer": "adamw",
-    "learning_rate": 1e-3,
-    "batch_size": 32,
-    "seq_length": 128,
-    "log_every": 100,
-    "eval_every": 1000,
-    "checkpoint_every": 1000,
-}
+    "optimizer": "adamw", "learning_rate": 1e-3, "batch_size": 32, "seq_length": 128,
+    "log_every": 100, "eval_every": 1000, "checkpoint_every": 1000,
+}  # fmt: skip
 
 
 def main() -> None:

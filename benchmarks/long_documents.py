@@ -44,17 +44,9 @@ def main() -> None:
     parser.add_argument("--pooling", default="mean", help="what the head reads, first or mean (mean)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each setting (3)")
     flags = smoke.read_flags(
-        parser,
-        init_from=smoke.pretrained_run,
-        data=smoke.imdb,
-        output=smoke.output_folder,
-        reviews=8,
-        epochs=1,
-        batch_size=4,
-        seq_length=16,
-        doc_stride=8,
-        seeds=1,
-    )
+        parser, init_from=smoke.pretrained_run, data=smoke.imdb, output=smoke.output_folder, reviews=8,
+        epochs=1, batch_size=4, seq_length=16, doc_stride=8, seeds=1,
+    )  # fmt: skip
     data = transfer.read_imdb(flags.data, flags.reviews)
     train, test = (
         transfer.write_example_lines(

@@ -79,15 +79,9 @@ def measure_memory(preset: str, rows: int, length: int, settings: dict[str, Any]
 
     config = PRESETS[preset]
     options = argparse.Namespace(
-        preset=preset,
-        layers=config.num_hidden_layers,
-        sharing=config.sharing,
-        batch_size=rows,
-        seq_length=length,
-        updates=1,
-        precision=settings.get("precision", "float32"),
-        xla=False,
-    )
+        preset=preset, layers=config.num_hidden_layers, sharing=config.sharing, batch_size=rows,
+        seq_length=length, updates=1, precision=settings.get("precision", "float32"), xla=False,
+    )  # fmt: skip
     variant = {name: int(value) for name, value in settings.items() if name != "precision"}
     return train(options, fused=1, **variant)["whole"]  # type: ignore[return-value]
 

@@ -74,16 +74,9 @@ def main() -> None:
         "--learning_rates", type=float, nargs="+", default=LEARNING_RATES, help=f"to choose from ({rates})"
     )
     flags = smoke.read_flags(
-        parser,
-        run=smoke.pretrained_run,
-        output=smoke.output_folder,
-        **{"sst-2": smoke.sst2},
-        steps=2,
-        batch_size=4,
-        seeds=1,
-        seq_length=16,
-        learning_rates=1e-3,
-    )
+        parser, run=smoke.pretrained_run, output=smoke.output_folder, **{"sst-2": smoke.sst2}, steps=2,
+        batch_size=4, seeds=1, seq_length=16, learning_rates=1e-3,
+    )  # fmt: skip
     titles = ("data", "examples", "tested on", "most frequent label", "TF-IDF")
     print_header(*titles, *reversed(STARTS), "learning rates")
     for name, read in DATASETS.items():
@@ -118,11 +111,9 @@ def make_settings_fn(flags: argparse.Namespace, start: str, train: Path, is_pair
     """A function that makes the settings of a run. Only the first weights differ between the starts."""
     weights = {"init_from": flags.run}
     if start != STARTS[0]:
-        weights = {
-            "config": RunDirectory(flags.run).config,
-            "vocabulary": RunDirectory(flags.run).vocabulary,
-            "tokenizer": RunDirectory(flags.run).tokenizer,
-        }
+        run = RunDirectory(flags.run)
+        weights = {"config": run.config, "vocabulary": run.vocabulary, "tokenizer": run.tokenizer}
+    names = ("steps", "batch_size", "seq_length", "pooling")
 
     def settings(output: Path, rate: float, test: Path | None) -> Finetuning:
         return Finetuning(
@@ -131,13 +122,7 @@ def make_settings_fn(flags: argparse.Namespace, start: str, train: Path, is_pair
             train=train,
             eval=test,
             columns=Columns("text", "pair" if is_pair else None, "label"),
-            recipe={
-                "learning_rate": rate,
-                "steps": flags.steps,
-                "batch_size": flags.batch_size,
-                "seq_length": flags.seq_length,
-                "pooling": flags.pooling,
-            },
+            recipe={"learning_rate": rate, **{name: getattr(flags, name) for name in names}},
             loop={"eval_every": 0, "checkpoint_every": 0},  # once, after the last step
             **weights,
         )

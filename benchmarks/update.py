@@ -16,9 +16,11 @@ import json
 import os
 import statistics
 import sys
+from collections.abc import Callable
 
 import numpy as np
 
+from albert_tf.config import AlbertConfig
 from benchmarks import smoke
 from benchmarks.markdown_tables import format_range, print_header, print_row
 from benchmarks.memory import max_resident_bytes, resident_bytes
@@ -141,16 +143,9 @@ def train(
             "lamb", init_lr=1e-4, num_train_steps=100, num_warmup_steps=10, clip_norm=1.0 if clipped else None
         )
         optimizer.build(model.trainable_variables)
+        settings = {"replicas_per_batch": 1 if has_hosts else None, "accumulate": accumulate}
         train_step = TrainStep(
-            model,
-            optimizer,
-            loss_fn,
-            data.element_spec,
-            step=step,
-            seed=3,
-            replicas_per_batch=1 if has_hosts else None,
-            accumulate=accumulate,
-            xla=options.xla,
+            model, optimizer, loss_fn, data.element_spec, step=step, seed=3, xla=options.xla, **settings
         )
     batches, one_step, losses = iter(data), tf.constant(1), []
 
@@ -161,13 +156,30 @@ def train(
     built = resident_bytes()
     first, *seconds = time_calls(update, 1 + options.updates)
     peak = max_resident_bytes()
-    return {
-        "whole": peak - imported,
-        "peak": peak - built,
-        "seconds": seconds,
-        "first": first,
-        "loss": losses[-1],
-    }
+    growth = {"whole": peak - imported, "peak": peak - built}
+    return {**growth, "seconds": seconds, "first": first, "loss": losses[-1]}
+
+
+def make_update_fn(
+    config: AlbertConfig, batch: dict[str, np.ndarray], policy: str, *, fused: bool, xla: bool = False
+) -> Callable[[], float]:
+    """A function that updates a new model by one batch, as the trainer does with AdamW; returns the loss."""
+    import tensorflow as tf
+
+    import albert_tf
+    from albert_tf.optimization import create_optimizer
+    from albert_tf.pretraining.loss import pretraining_loss_fn
+    from albert_tf.training.train_step import TrainStep
+
+    model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy, fused=fused)
+    optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
+    optimizer.build(model.trainable_variables)
+    loss_fn = pretraining_loss_fn("sop", fused=fused)
+    data = tf.data.Dataset.from_tensors(batch).repeat()
+    step = tf.Variable(0, dtype=tf.int64, trainable=False)
+    train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, step=step, seed=0, xla=xla)
+    batches, one_step = iter(data), tf.constant(1)
+    return lambda: float(train_step(batches, one_step).terms["mlm"].loss)
 
 
 def random_update_batch(rows: int, length: int, vocab_size: int) -> dict[str, np.ndarray]:

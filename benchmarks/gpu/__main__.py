@@ -72,13 +72,8 @@ def measure_parts(flags: argparse.Namespace, deadline: float) -> Iterator[dict[s
 
 def run_worker(part: str, small: bool, deadline: float) -> Iterator[dict[str, Any]]:
     """The lines of a module of this folder, whose process has the device for itself."""
-    command = [
-        sys.executable,
-        "-m",
-        f"benchmarks.gpu.{part}",
-        f"--deadline={deadline}",
-        *(["--small"] if small else []),
-    ]
+    command = [sys.executable, "-m", f"benchmarks.gpu.{part}", f"--deadline={deadline}"]
+    command += ["--small"] if small else []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         yield from (json.loads(line) for line in process.stdout if line.startswith("{"))

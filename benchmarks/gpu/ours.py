@@ -9,12 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.loss import pretraining_loss_fn
-from albert_tf.training.train_step import TrainStep
 from benchmarks.gpu.cases import PRODUCT, Case, cases, print_lines
 from benchmarks.peers.cases import FORWARD
 from benchmarks.random_data import random_batch, random_inputs
+from benchmarks.update import make_update_fn
 
 POLICY = "mixed_bfloat16"
 
@@ -43,16 +41,8 @@ def forward(case: Case) -> Callable[[], Any]:
 def update(case: Case) -> Callable[[], Any]:
     """An update of the trainer."""
     fused = not case.compiled  # as `pretrain` and `finetune` without XLA
-    model = albert_tf.AlbertPretrainer(case.config, dtype=POLICY, fused=fused)
-    optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
-    optimizer.build(model.trainable_variables)
-    loss_fn = pretraining_loss_fn("sop", fused=fused)
     batch = random_batch(case.batch, case.length, case.predictions, case.config.vocab_size)
-    data = tf.data.Dataset.from_tensors(batch).repeat()
-    step = tf.Variable(0, dtype=tf.int64, trainable=False)
-    train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, step=step, seed=0, xla=case.compiled)
-    batches, one_step = iter(data), tf.constant(1)
-    return lambda: float(train_step(batches, one_step).terms["mlm"].loss)
+    return make_update_fn(case.config, batch, POLICY, fused=fused, xla=case.compiled)
 
 
 def peak_memory() -> int | None:

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from benchmarks import smoke
-from benchmarks.paper import training
+from benchmarks.paper import report, training, verdicts
 from benchmarks.paper.__main__ import SMOKE, main
 from benchmarks.paper.experiments import (
     CHANCE,
@@ -20,23 +20,7 @@ from benchmarks.paper.experiments import (
     Scale,
     list_variants,
 )
-from benchmarks.paper.report import (
-    claims_table,
-    create_report,
-    metrics_table,
-    parameter_table,
-    to_html,
-    to_markdown,
-    write_report,
-)
-from benchmarks.paper.verdicts import (
-    AGREES,
-    DISAGREES,
-    UNDECIDED,
-    judge_claim,
-    judge_interval,
-    mean_interval,
-)
+from benchmarks.paper.verdicts import AGREES, DISAGREES, UNDECIDED
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,11 +50,14 @@ def test_the_page_has_the_tables_of_the_recorded_results():
     assert results.keys() == {(name, seed) for name in (*VARIANTS, *TIMED) for seed in range(3)}
     text = (ROOT / "docs/explanation/paper.md").read_text("utf-8")
     for name, experiment in EXPERIMENTS.items():
-        for table in (metrics_table(experiment, results), claims_table(experiment.claims, results)):
-            assert to_markdown([table]) in text, name
+        for table in (
+            report.metrics_table(experiment, results),
+            report.claims_table(experiment.claims, results),
+        ):
+            assert report.to_markdown([table]) in text, name
         (picture,) = re.findall(rf"\.\./(pictures/paper/{name}\.svg)", text)
         assert (ROOT / "docs" / picture).read_bytes().startswith(b"<?xml")
-    assert to_markdown([parameter_table()]) in text
+    assert report.to_markdown([report.parameter_table()]) in text
 
 
 def test_teachers_come_before_their_students():
@@ -80,10 +67,10 @@ def test_teachers_come_before_their_students():
 
 
 def test_the_interval_is_students():
-    low, high = mean_interval([1.0, 2.0, 3.0])  # mean 2, standard error 1 / √3
+    low, high = verdicts.mean_interval([1.0, 2.0, 3.0])  # mean 2, standard error 1 / √3
     assert (low, high) == pytest.approx((2 - 4.30265 / 3**0.5, 2 + 4.30265 / 3**0.5), abs=1e-5)
     assert (low, high) == pytest.approx(stats.ttest_1samp([1, 2, 3], 0).confidence_interval(0.95))
-    assert mean_interval([1.0]) == (float("-inf"), float("inf"))
+    assert verdicts.mean_interval([1.0]) == (float("-inf"), float("inf"))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +88,7 @@ def test_the_interval_is_students():
     ],
 )
 def test_an_interval_has_its_word(low, high, margin, word):
-    assert judge_interval(low, high, margin) == word
+    assert verdicts.judge_interval(low, high, margin) == word
 
 
 def results(metric, **values):
@@ -116,36 +103,40 @@ def test_differences_are_paired_by_seed_and_signed_by_what_is_better():
     claim = Claim("", "", "a", "b")
     # The seeds differ by more than the variants, and yet each pair differs alike.
     made_up = results("mlm_loss", a=[3.0, 5.0, 9.0], b=[3.5, 5.6, 9.4])
-    verdict = judge_claim(claim, "mlm_loss", made_up)
+    verdict = verdicts.judge_claim(claim, "mlm_loss", made_up)
     assert verdict.word == AGREES and verdict.differences == pytest.approx([0.5, 0.6, 0.4])
-    assert judge_claim(Claim("", "", "b", "a"), "mlm_loss", made_up).word == DISAGREES
+    assert verdicts.judge_claim(Claim("", "", "b", "a"), "mlm_loss", made_up).word == DISAGREES
     accuracies = results("tasks", a=[0.5, 0.7, 0.6], b=[0.6, 0.6, 0.6])
-    assert judge_claim(claim, "tasks", accuracies).word == UNDECIDED
+    assert verdicts.judge_claim(claim, "tasks", accuracies).word == UNDECIDED
 
 
 def test_seeds_that_lack_a_variant_are_left_out():
-    verdict = judge_claim(Claim("", "", "a", "b"), "tasks", results("tasks", a=[0.7, 0.7], b=[0.6]))
+    verdict = verdicts.judge_claim(Claim("", "", "a", "b"), "tasks", results("tasks", a=[0.7, 0.7], b=[0.6]))
     assert verdict.differences == pytest.approx([0.1]) and verdict.word == UNDECIDED
 
 
 def test_a_constant_is_compared_with_every_seed():
     chance = results("sop_accuracy", a=[0.5, 0.51, 0.5])
-    assert judge_claim(Claim("", "", "a", CHANCE, margin=0.03), "sop_accuracy", chance).word == AGREES
-    assert judge_claim(Claim("", "", "a", CHANCE), "sop_accuracy", chance).word == UNDECIDED
+    assert (
+        verdicts.judge_claim(Claim("", "", "a", CHANCE, margin=0.03), "sop_accuracy", chance).word == AGREES
+    )
+    assert verdicts.judge_claim(Claim("", "", "a", CHANCE), "sop_accuracy", chance).word == UNDECIDED
 
 
 def test_published_counts_agree():
-    assert {row[-1] for row in parameter_table().rows} == {AGREES}
+    assert {row[-1] for row in report.parameter_table().rows} == {AGREES}
 
 
 def test_the_report_has_tables_pictures_and_verdicts(tmp_path):
     line = {"mlm_loss": 3.0, "mlm_accuracy": 0.25, "tasks": 0.5, "parameters": 1234, "steps": 10}
     made_up = {(name, seed): {**line, "mlm_loss": 3.0 + seed / 7 + number / 2}
                for number, name in enumerate(("base", "dropout")) for seed in range(3)}  # fmt: skip
-    blocks = create_report(["dropout", "width"], made_up, {"layers": 4})
-    write_report(tmp_path, "<miniature>", blocks)
+    blocks = report.create_report(["dropout", "width"], made_up, {"layers": 4})
+    report.write_report(tmp_path, "<miniature>", blocks)
     text, html = (tmp_path / "report.md").read_text(), (tmp_path / "report.html").read_text()
-    assert text == f"# <miniature>\n\n{to_markdown(blocks)}" and html == to_html("<miniature>", blocks)
+    assert text == f"# <miniature>\n\n{report.to_markdown(blocks)}" and html == report.to_html(
+        "<miniature>", blocks
+    )
     assert "| base | 1,234 | 10 | 3.143 (3.000 to 3.286) | 25.0% (25.0% to 25.0%) |" in text
     assert re.search(
         r"\| base against dropout \| masked words, nats \| \+0.5, \+0.5, \+0.5 \| .* \| agrees \|", text

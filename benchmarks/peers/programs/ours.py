@@ -10,10 +10,8 @@ import tensorflow_text  # noqa: F401  operations of the serving model
 
 import albert_tf
 from albert_tf.constants import POLICIES
-from albert_tf.optimization import create_optimizer
-from albert_tf.pretraining.loss import pretraining_loss_fn
-from albert_tf.training.train_step import TrainStep
 from benchmarks.peers.cases import Setting
+from benchmarks.update import make_update_fn
 
 
 class Network:
@@ -43,17 +41,8 @@ class Network:
 
     def update(self, batch: Mapping[str, np.ndarray]) -> Callable[[], float]:
         """An update of the training loop: MLM and SOP, clipping, AdamW."""
-        policy = POLICIES[self.setting.precision]
         config = albert_tf.AlbertConfig.from_json_file(self.setting.path / "config.json")
-        model = albert_tf.AlbertPretrainer(config, sentence_objective="sop", dtype=policy, fused=True)
-        optimizer = create_optimizer("adamw", init_lr=1e-5, num_train_steps=10**6)
-        optimizer.build(model.trainable_variables)
-        loss_fn = pretraining_loss_fn("sop", fused=True)
-        data = tf.data.Dataset.from_tensors(dict(batch)).repeat()
-        step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        train_step = TrainStep(model, optimizer, loss_fn, data.element_spec, step=step, seed=0)
-        batches, one_step = iter(data), tf.constant(1)
-        return lambda: float(train_step(batches, one_step).terms["mlm"].loss)
+        return make_update_fn(config, dict(batch), POLICIES[self.setting.precision], fused=True)
 
 
 def pooled_output(outputs: Mapping[str, tf.Tensor]) -> np.ndarray:

@@ -100,7 +100,7 @@ def main() -> None:
     parser = smoke.create_parser(__doc__)
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
-    parser.add_argument("--minutes", type=float, default=15, help="of training (15)")
+    parser.add_argument("--minutes", type=float, default=15, help="minutes of training (15)")
     names = ", ".join([*BASES, *ABLATIONS])
     parser.add_argument("--ideas", nargs="+", default=[*BASES], help=f"of {names} ({' '.join(BASES)})")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="(0)")

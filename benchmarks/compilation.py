@@ -26,7 +26,7 @@ BATCH, LENGTH, VOCABULARY = 8, 64, 1000
 def main() -> None:
     """Prints the times."""
     parser = smoke.create_parser(__doc__)
-    parser.add_argument("--calls", type=int, default=11, help="after the first (11)")
+    parser.add_argument("--calls", type=int, default=11, help="calls after the first (11)")
     flags = smoke.read_flags(parser, calls=1)
     config = albert_tf.PRESETS["albert_base_v2"].replace(
         vocab_size=VOCABULARY, num_hidden_layers=4, hidden_size=256, num_attention_heads=4,

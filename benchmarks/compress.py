@@ -48,8 +48,10 @@ def main() -> None:
     parser.add_argument("--choice_steps", type=int, default=200, help="updates to choose the blocks by (200)")
     parser.add_argument("--steps", type=int, default=3000, help="updates of the students (3000)")
     parser.add_argument("--batch_size", type=int, default=32, help="(32)")
-    parser.add_argument("--learning_rate", type=float, default=5e-4, help="of distillation (5e-4)")
-    parser.add_argument("--rows", type=int, default=6000, help="of SST-2 (6000)")
+    parser.add_argument(
+        "--learning_rate", type=float, default=5e-4, help="learning rate of distillation (5e-4)"
+    )
+    parser.add_argument("--rows", type=int, default=6000, help="training examples of SST-2 (6000)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of fine-tuning (3)")
     flags = smoke.read_flags(
         parser, teacher=smoke.bert_run, text=smoke.text_file, glue=smoke.glue, output=smoke.output_folder,

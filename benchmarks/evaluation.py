@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the task")
     parser.add_argument("--seq_length", type=int, default=64, help="tokens (64)")
     parser.add_argument("--batch_size", type=int, default=32, help="(32)")
-    parser.add_argument("--rounds", type=int, default=5, help="after a first one (5)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds after a first one (5)")
     flags = smoke.read_flags(
         parser, run=smoke.pretrained_run, task="sst-2", data=smoke.sst2, seq_length=16, batch_size=8, rounds=1
     )

@@ -38,9 +38,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="runs (3)")
     parser.add_argument("--steps", type=int, default=2000, help="updates of each (2000)")
     parser.add_argument("--seq_length", type=int, default=64, help="tokens of a text (64)")
-    parser.add_argument(
-        "--learning_rate", type=float, default=3e-5, help="rate that the warm-up climbs to (3e-5)"
-    )
+    parser.add_argument("--learning_rate", type=float, default=3e-5, help="peak learning rate (3e-5)")
     flags = smoke.read_flags(
         parser, run=smoke.pretrained_run, data=smoke.sst2, output=smoke.output_folder, seeds=1, steps=2,
         seq_length=16,

@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument(
         "--pytorch", type=Path, default=PYTORCH, help="Python with transformers (%(default)s)"
     )
-    parser.add_argument("--rows", type=int, default=6000, help="examples to learn at most (6000)")
+    parser.add_argument("--rows", type=int, default=6000, help="largest number of training examples (6000)")
     parser.add_argument("--epochs", type=int, default=3, help="(3)")
     parser.add_argument("--batch_size", type=int, default=32, help="(32)")
     parser.add_argument("--seq_length", type=int, default=64, help="tokens (64)")

@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--text", nargs="+", required=True, help="text files, a sentence a line")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--steps", type=int, default=6000, help="updates (6000)")
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (0)")
     flags = smoke.read_flags(parser, text=smoke.text_file, output=smoke.output_folder, steps=2)
     vocabulary, prepared = prepare(flags.text, flags.output)
     run = flags.output / "run"

@@ -52,15 +52,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("--data", type=Path, help="GLUE's folder of SST-2")
-    add("--vocabulary", type=Path, help="SentencePiece model of the random weights")
+    add("--vocabulary", type=Path, help="SentencePiece model for random weights")
     add("--run", type=Path, help="fine-tuned for sst-2 (random weights)")
     add("--exits", type=Path, help="the same with early_exit")
     add("--shallow", type=Path, help="the same with fewer layers (half of the run's, not trained further)")
-    add("--config", help="a network's JSON file, of the random weights (albert_base_v2)")
-    add("--patience", type=int, default=3, help="of the exits (3)")
-    add("--exit_layers", type=int, default=6, help="layers of each text, of random weights (6)")
-    add("--texts", type=int, default=872, help="of dev.tsv (872)")
-    add("--huggingface", type=Path, default=ROOT / ".venv-peers/huggingface/bin/python", help="a Python")
+    add("--config", help="config of the random weights, a JSON file (albert_base_v2)")
+    add("--patience", type=int, default=3, help="patience of the exits (3)")
+    add(
+        "--exit_layers",
+        type=int,
+        default=6,
+        help="layers before the exit of each text, with random weights (6)",
+    )
+    add("--texts", type=int, default=872, help="number of sentences of dev.tsv (872)")
+    add(
+        "--huggingface",
+        type=Path,
+        default=ROOT / ".venv-peers/huggingface/bin/python",
+        help="Python with transformers",
+    )
     add("--measure", nargs=2, metavar=("ROW", "FOLDER"), help=argparse.SUPPRESS)
     flags = parser.parse_args()
     if flags.measure:

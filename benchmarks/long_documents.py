@@ -35,12 +35,14 @@ def main() -> None:
     parser.add_argument("--init_from", required=True, help="a pre-trained run, or a published name")
     parser.add_argument("--data", type=Path, required=True, help="folder of IMDB's `train` and `test`")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
-    parser.add_argument("--reviews", type=int, default=2400, help="to train on, and to test on (2400)")
+    parser.add_argument(
+        "--reviews", type=int, default=2400, help="reviews to train on, and to test on (2400)"
+    )
     parser.add_argument("--epochs", type=float, default=5.0, help="(5)")
     parser.add_argument("--learning_rate", type=float, default=3e-4, help="(3e-4)")
-    parser.add_argument("--batch_size", type=int, default=32, help="inputs an update (32)")
+    parser.add_argument("--batch_size", type=int, default=32, help="inputs of an update (32)")
     parser.add_argument("--seq_length", type=int, default=128, help="tokens (128)")
-    parser.add_argument("--doc_stride", type=int, default=96, help="from one window to the next (96)")
+    parser.add_argument("--doc_stride", type=int, default=96, help="tokens from one window to the next (96)")
     parser.add_argument("--pooling", default="mean", help="what the head reads, first or mean (mean)")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each setting (3)")
     flags = smoke.read_flags(

@@ -31,8 +31,8 @@ def main() -> None:
         "--preset", default=ONE_MACHINE, help="or a preset such as albert_xlarge_v2 (one_machine)"
     )
     parser.add_argument("--optimizer", choices=("adamw", "lamb"), default="adamw", help="(adamw)")
-    parser.add_argument("--steps", type=int, default=50, help="timed in each process (50)")
-    parser.add_argument("--rounds", type=int, default=3, help="processes of each way (3)")
+    parser.add_argument("--steps", type=int, default=50, help="timed steps of each process (50)")
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each implementation (3)")
     parser.add_argument("--way", choices=IMPLEMENTATIONS, help=argparse.SUPPRESS)
     options = smoke.read_flags(parser, preset=smoke.PRESET, steps=1, rounds=1)
     if options.way:

@@ -44,7 +44,7 @@ CASES: list[tuple[str, int, int, dict[str, Any]]] = [
 def main() -> None:
     """Prints the table; with --case, measures one case in this process."""
     parser = smoke.create_parser(__doc__)
-    parser.add_argument("--cases", default="", help="those whose preset has this in its name (all)")
+    parser.add_argument("--cases", default="", help="part of the presets' names (all)")
     parser.add_argument("--case", type=int, help=argparse.SUPPRESS)
     options = smoke.read_flags(parser, cases=smoke.PRESET)
     if options.smoke:

@@ -35,9 +35,9 @@ def main() -> None:
         "--run", type=Path, help="run directory of a classifier (albert_base's shape, untrained)"
     )
     parser.add_argument(
-        "--clients", type=int, nargs="+", default=[1, 4, 16, 64], help="at a time (1 4 16 64)"
+        "--clients", type=int, nargs="+", default=[1, 4, 16, 64], help="numbers of clients (1 4 16 64)"
     )
-    parser.add_argument("--seconds", type=float, default=20, help="of each row (20)")
+    parser.add_argument("--seconds", type=float, default=20, help="seconds for each row (20)")
     parser.add_argument("--serve", nargs=2, metavar=("MODEL", "BATCHED"), help=argparse.SUPPRESS)
     options = smoke.read_flags(parser, clients=(1, 2), seconds=0.5)
     if options.serve:

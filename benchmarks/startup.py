@@ -51,7 +51,7 @@ def main() -> None:
     """Prints the table."""
     parser = smoke.create_parser(__doc__)
     parser.add_argument("--run", help="run directory of a classifier (albert_base's shape, untrained)")
-    parser.add_argument("--times", type=int, default=7, help="that each is started (7)")
+    parser.add_argument("--times", type=int, default=7, help="runs of each command (7)")
     options = smoke.read_flags(parser, times=1)
     with tempfile.TemporaryDirectory() as folder:
         preset = smoke.PRESET if options.smoke else "albert_base_v2"

@@ -51,7 +51,7 @@ def main() -> None:
     parser.add_argument("--batch_size", type=int, default=8, help="(8)")
     parser.add_argument("--seq_length", type=int, default=128, help="tokens (128)")
     parser.add_argument("--sharing", default="all", help="(all)")
-    parser.add_argument("--updates", type=int, default=3, help="timed in each process (3)")
+    parser.add_argument("--updates", type=int, default=3, help="timed updates of each process (3)")
     parser.add_argument("--rounds", type=int, default=2, help="processes of each variant (2)")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help="(float32)")
     parser.add_argument("--xla", action="store_true", help="XLA compiles forward and backward")

@@ -41,7 +41,9 @@ def main() -> None:
         help="file of JSON lines; further lines are added to it (%(default)s)",
     )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help=f"({' '.join(PARTS)})")
-    parser.add_argument("--seconds", type=float, default=540, help="after which no further case starts (540)")
+    parser.add_argument(
+        "--seconds", type=float, default=540, help="time after which no further case starts (540)"
+    )
     parser.add_argument("--small", "--smoke", action="store_true", help="tiny networks")
     parser.add_argument(
         "--xla", default="", help="further flag of the training commands, such as --xla=--no-xla (none)"

@@ -35,9 +35,7 @@ def main() -> None:
     parser.add_argument(
         "--tables", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS), help="experiments (all)"
     )
-    parser.add_argument(
-        "--budget", default="quick", help="time for all of it at most, such as 4h, or quick (quick)"
-    )
+    parser.add_argument("--budget", default="quick", help="largest total time, such as 4h; or quick (quick)")
     parser.add_argument("--seeds", type=int, nargs="+", help="(0 1 2; quick: 0 1)")
     flags = smoke.read_flags(
         parser, text=smoke.text_file, glue=smoke.glue, output=smoke.output_folder, tables=["masks"],

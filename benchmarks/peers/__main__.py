@@ -83,7 +83,10 @@ def read_flags() -> argparse.Namespace:
     parser.add_argument("--peers", nargs="+", default=["*"], help="beside ours (all): " + " ".join(PEERS))
     parser.add_argument("--rounds", type=int, default=3, help="turns of each program for each case (3)")
     parser.add_argument(
-        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each program (all cores)"
+        "--threads",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        help="threads of each program (all cores)",
     )
     parser.add_argument("--sentences", type=Path, help="text, a line each, or a .tsv with a column sentence")
     parser.add_argument("--vocabulary", type=Path, help="SentencePiece model, for --sentences")

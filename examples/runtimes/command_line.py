@@ -38,11 +38,11 @@ def main(description: str, runtime: str, file: str, load: Callable[[str], tuple[
     """
     parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", help="folder that `python -m hub_export --to` wrote")
-    parser.add_argument("text", nargs="+", help="to answer, such as a question")
+    parser.add_argument("text", nargs="+", help="texts to answer, such as questions")
     parser.add_argument(
         "--pair", nargs="+", default=[], help="second segment of each text, such as a context"
     )
-    parser.add_argument("--int8", action="store_true", help="the network whose products are of 8 bits")
+    parser.add_argument("--int8", action="store_true", help="use the int8 network")
     options = parser.parse_args()
     folder, texts, pairs = Path(options.folder), options.text, options.pair
     if len(pairs) not in (0, len(texts)):

@@ -90,8 +90,10 @@ def main() -> None:
     parser.add_argument(
         "--signature", default="serving_default", help="a signature of one text (%(default)s)"
     )
-    parser.add_argument("--clients", type=int, nargs="+", default=[1, 4, 16], help="numbers of them (1 4 16)")
-    parser.add_argument("--seconds", type=float, default=10, help="for each row (10)")
+    parser.add_argument(
+        "--clients", type=int, nargs="+", default=[1, 4, 16], help="numbers of clients (1 4 16)"
+    )
+    parser.add_argument("--seconds", type=float, default=10, help="seconds for each row (10)")
     options = parser.parse_args()
     texts = sys.stdin.read().splitlines()
     if not texts:

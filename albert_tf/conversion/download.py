@@ -79,7 +79,7 @@ def local_checkpoint(
     if revision is not None:
         raise InputError(f"revision={revision} is of a repository of Hugging Face, which {text} is not")
     if not is_name:
-        if (address := address_of(text)) is not None:
+        if (address := address_of(text)) is not None and not Path(text).exists():
             raise InputError(f"{address} is not on this machine: copy it here, and name the copy")
         return Path(text), None
     # Without tensorflow_hub, which has no timeout.

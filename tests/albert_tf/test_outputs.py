@@ -44,7 +44,7 @@ def test_what_is_there_stays(commands, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus.txt").write_text("The only copy of a corpus.\n")
     before = content(tmp_path)
-    local = ("vocab", "convert to run", "hub_export")
+    local = ("vocab", "convert to google", "hub_export")
     for command, words in commands.items():
         if command in local:  # at once, and whatever else is wrong
             assert "gs://bucket/place" in refused(command, [*words, "--output", "gs://bucket/place"], capsys)

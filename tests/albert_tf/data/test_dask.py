@@ -91,7 +91,7 @@ def test_dask_is_not_installed(monkeypatch, tiny_corpus, tiny_vocabulary, tmp_pa
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["--runner=DaskRunner", "--dask_client_adress=x"], "--dask_client_adress: neither"),
+        (["--runner=DaskRunner", "--dask_client_adress=x"], "--dask_client_adress=x: neither"),
         (["--runner=DaskRunner", "--dask_npartitions=two"], "dask_npartitions: invalid int value: 'two'"),
         (["--runner=no.such.Runner"], "--runner no.such.Runner: No module named 'no'"),
         (["--runner=albert_tf.data.prepare.Nothing"], "albert_tf.data.prepare.Nothing: .*no attribute"),

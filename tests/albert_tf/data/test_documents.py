@@ -31,6 +31,7 @@ from albert_tf.errors import InputError
 from albert_tf.pretraining import corpus
 from albert_tf.pretraining.corpus import evaluation_split, held_out_candidates
 from albert_tf.text.lines import PART_BYTES
+from albert_tf.text.tokenizer_config import TOKENIZER_DEFAULTS
 from tests.albert_tf.data.test_segments import block
 from tests.tiny import CORPUS, DOCUMENTS
 
@@ -367,7 +368,7 @@ def test_the_end_of_a_document_that_is_alone(shares, tmp_path):
 
 def test_prepared_documents_by_their_stored_hash(shares, tiny_tokenizer, tmp_path):
     stats = {"shards": {}, "settings": {}, "vocabulary": tiny_tokenizer.vocabulary.fingerprint}
-    (tmp_path / "stats.json").write_text(json.dumps({**stats, **tiny_tokenizer.settings}))
+    (tmp_path / "stats.json").write_text(json.dumps({**stats, **TOKENIZER_DEFAULTS}))
     with tf.io.TFRecordWriter(str(tmp_path / "documents.tfrecord")) as file:
         for number in range(50):
             file.write(encode_document([5, 6, 7], [3], 1000 - number))

@@ -24,6 +24,8 @@ from albert_tf.recipes import Stage
 from albert_tf.runs.checkpoints import checkpoint_steps
 from albert_tf.runs.run_directory import CONFIG_FILE as CONFIG_FILE
 from albert_tf.runs.run_directory import RECIPE_FILE as RECIPE_FILE
+from albert_tf.runs.run_directory import TASK_FILE as TASK_FILE
+from albert_tf.text.tokenizer_config import TOKENIZER_FILE
 from albert_tf.training.compute_settings import ComputeConfig
 from tests.albert_tf.commands import mistake
 from tests.albert_tf.pretraining.runs import CONFIG, RECIPE
@@ -100,6 +102,8 @@ def write_run(run, config):
     """What of a run decides the network."""
     run.mkdir()
     (run / RECIPE_FILE).write_text("{}", encoding="utf-8")
+    (run / TASK_FILE).write_text('{"model": "encoder"}', encoding="utf-8")
+    (run / TOKENIZER_FILE).write_text("{}", encoding="utf-8")
     (run / CONFIG_FILE).write_text(config.replace(vocab_size=77).to_json_string(), encoding="utf-8")
 
 

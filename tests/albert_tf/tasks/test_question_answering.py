@@ -144,7 +144,7 @@ def test_empty_contexts_and_questions_without_answers(published_tokenizer):
 
 
 def test_impossible_settings(published_tokenizer):
-    with pytest.raises(InputError, match=r"seq_length=64 .* 68 "):
+    with pytest.raises(InputError, match=r"seq_length=64 .* 68"):
         question_rows([asked("The sea.")], published_tokenizer, 64)
     with pytest.raises(InputError, match="doc_stride=0"):
         question_rows([asked("The sea.")], published_tokenizer, 384, doc_stride=0)

@@ -265,6 +265,8 @@ class ExperimentRunner:
             "steps": steps, "warmup_steps": max(1, steps // 10), "seed": seed, "batch_size": scale.batch_size,
             "eval_every": 0, "checkpoint_every": 0, **FLAGS, **variant.flags, **flags,
         }  # fmt: skip
+        if variant.text == "static":  # finished examples keep their masks: `pretrain` refuses these flags
+            del flags["masked_lm_prob"], flags["max_ngram"]
         if variant.teacher is not None:
             flags["teacher"] = self._train_variant(variant.teacher, seed)
             if variant.is_random:

@@ -95,9 +95,9 @@ class Tokenizer(keras.layers.Layer):
       model_file: path of the vocabulary: a SentencePiece model, such as `albert-tf vocab` writes; a
         `vocab.txt` (WordPiece); or the folder of a `vocab.json` and a `merges.txt` (byte-level BPE).
       lowercase: True to fold case, False for cased vocabularies. None: the value in the `tokenizer.json`
-        beside the vocabulary, or True without one.
-      strip_accents: True to remove accents, False for languages where accents tell words apart. None: the
-        value in the `tokenizer.json` beside the vocabulary, or True without one.
+        beside the vocabulary. Without one True, or False if a `vocab.txt` has pieces with capital letters.
+      strip_accents: True to remove accents, False for languages where accents tell words apart. None: as
+        `lowercase`.
       **kwargs: arguments of `keras.layers.Layer`, such as `name`.
     Raises:
       FileNotFoundError: the file does not exist.

@@ -68,7 +68,7 @@ def run(flags: argparse.Namespace) -> None:
     if (
         flags.init_from is not None and not output.has_recipe
     ):  # by default texts are tokenised as for the origin
-        origin = resolve_run(flags.init_from)
+        origin = resolve_run(flags.init_from, flags.vocabulary)
         tokenizer = {**origin.tokenizer_of(origin.resolve_vocabulary(flags.vocabulary)), **tokenizer}
         tokenizer = {name: tokenizer[name] for name in TOKENIZER_DEFAULTS}
     tokenizer = resolve_settings(flags.vocabulary, tokenizer)
@@ -142,5 +142,5 @@ def candidate_sizes(
         )
     sizes = ONE_MACHINE
     if flags.init_from is not None and not is_begun:  # a run that has begun has its own weights
-        sizes = sizes_at_least(sizes, resolve_run(flags.init_from).config)
+        sizes = sizes_at_least(sizes, resolve_run(flags.init_from, flags.vocabulary).config)
     return [apply_changes(size) for size in sizes]

@@ -77,7 +77,9 @@ def pretrain(
     task = _task(settings.recipe)
     with training_scope(run, compute, report):
         # A resumed run has its weights already.
-        origin = None if run.steps() or settings.init_from is None else resolve_run(settings.init_from)
+        origin = None
+        if settings.init_from is not None and not run.steps():
+            origin = resolve_run(settings.init_from, settings.vocabulary)
         if origin is not None:  # raises early if it does not fit
             made_with = resolve_settings(settings.vocabulary, tokenizer)
             origin.resolve_vocabulary(settings.vocabulary, made_with)

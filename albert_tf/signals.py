@@ -139,7 +139,9 @@ class PreemptionNotice(contextlib.ExitStack):
         if number == signal.SIGINT:
             status, self._interrupts = INTERRUPTED, self._interrupts + 1
             if self._interrupts == 1:
-                logging.warning("stopping after this step, or evaluation; Ctrl-C again if the input hangs")
+                logging.warning(
+                    "stopping after these steps, or the evaluation; Ctrl-C again if the input hangs"
+                )
         is_wanted = number in TERMINATION_SIGNALS or self._interrupts > 1
         while is_wanted and not self._is_over.wait(0.1):
             if not self._is_waiting():

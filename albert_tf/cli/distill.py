@@ -98,7 +98,7 @@ def _pretrain(flags: argparse.Namespace) -> None:
     if flags.config is not None:
         config = shared.resolve_config(flags.config)
     else:  # a run that has begun does not need `init_from`, which may no longer exist
-        config = output.config if output.has_recipe else resolve_run(flags.init_from).config
+        config = output.config if output.has_recipe else resolve_run(flags.init_from, flags.vocabulary).config
     if not targets.needs_masks:
         flags.masked_lm_prob = getattr(flags, "masked_lm_prob", 0.0)
     is_chosen = flags.recipe is not None

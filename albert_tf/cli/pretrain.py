@@ -58,25 +58,22 @@ def run(flags: argparse.Namespace) -> None:
     tokenizer = shared.provided(flags, TOKENIZER_DEFAULTS)
     with quiet_start():
         from albert_tf.conversion.init_from import resolve_run
-        from albert_tf.data.sources import check_makes_examples
         from albert_tf.pretraining.budget import TimeBudget, parse_duration, size_for_steps, size_of_run
         from albert_tf.pretraining.pretrain import pretrain
         from albert_tf.pretraining.pretraining_settings import Pretraining
         from albert_tf.runs.run_directory import RunDirectory
-        from albert_tf.text.tokenizer import open_tokenizer
     output = RunDirectory(flags.output, "output")
-    if (
-        flags.init_from is not None and not output.has_recipe
-    ):  # by default texts are tokenised as for the origin
+    origin = output if output.has_recipe else None
+    if origin is None and flags.init_from is not None:
         origin = resolve_run(flags.init_from, flags.vocabulary)
+    if origin is not None:  # by default texts are tokenised as for it
         tokenizer = {**origin.tokenizer_of(origin.resolve_vocabulary(flags.vocabulary)), **tokenizer}
         tokenizer = {name: tokenizer[name] for name in TOKENIZER_DEFAULTS}
     tokenizer = resolve_settings(flags.vocabulary, tokenizer)
     config = None if flags.config is None else shared.resolve_config(flags.config)
     sizes = candidate_sizes(flags, config, is_begun=output.has_recipe)
     size = size_of_run(sizes, output.config) if output.has_recipe else size_for_steps(sizes)
-    given = [name for name in _OF_EXAMPLES if hasattr(flags, name)]
-    check_makes_examples(flags.train, open_tokenizer(flags.vocabulary, **tokenizer), given)
+    given = [name for name in _OF_EXAMPLES if hasattr(flags, name) and not output.has_recipe]
     settings = Pretraining(
         **shared.provided_run_settings(flags),
         **{name: tokenizer[name] for name in TOKENIZER_DEFAULTS},  # type: ignore[arg-type]
@@ -88,7 +85,7 @@ def run(flags: argparse.Namespace) -> None:
         else TimeBudget(seconds=parse_duration(flags.budget), sizes=sizes),
         loop=LoopSettings(**shared.provided_fields(flags, LoopSettings)),
     )
-    pretrain(settings)
+    pretrain(settings, given=given)
 
 
 def family_warning(config: AlbertConfig, recipe: str) -> str | None:

@@ -227,7 +227,8 @@ def _open_hub_encoder(tensors: CheckpointTensors, config: AlbertConfig) -> Forei
         raise InputError(f"layers of {tensors.origin} {layers}: {remedy}")
     task = {"model": "encoder"}
     variables = variable_map("hub", config, task)
-    scopes = {variable.name.partition("/")[0] for variable in variables.values()}
+    known = variable_map("hub", config.with_pooler(), task)
+    scopes = {variable.name.partition("/")[0] for variable in known.values()}
 
     def is_of_head(name: str) -> bool:  # of masked tokens, in published modules
         return name.partition("/")[0] not in scopes

@@ -24,9 +24,8 @@ from albert_tf.io import PathLike
 from albert_tf.runs.build_model import check_vocabulary
 from albert_tf.runs.run_directory import HUB, RunDirectory
 
-_CONVERSION = (
-    1  # raised if `convert` makes other runs of the same checkpoint: those in the cache are then made anew
-)
+# Raised if `convert` makes other runs of the same checkpoint: those in the cache are then made anew.
+_CONVERSION = 1
 
 
 class InitFrom(NamedTuple):

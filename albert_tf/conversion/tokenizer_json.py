@@ -187,7 +187,7 @@ def _read_normalizer(settings: Mapping[str, Any] | None) -> tuple[dict[str, bool
     expected = ["NFKD", "StripAccents"] * strip_accents + ["Lowercase"] * lowercase
     expected += ["Precompiled"] * has_table
     if kinds != expected:
-        raise InputError(f"normalizer is {', '.join(kinds) or 'none'}, not {', '.join(expected)}")
+        raise InputError(f"normalizer is {', '.join(kinds) or 'none'}, not {', '.join(expected) or 'none'}")
     table = next((step["precompiled_charsmap"] for step in steps if step["type"] == "Precompiled"), "")
     return {"lowercase": lowercase, "strip_accents": strip_accents}, base64.b64decode(table, validate=True)
 
@@ -351,7 +351,7 @@ class FastTokenizer:
             return dict(zip(VOCABULARY_FILES[self.kind], contents, strict=True))
 
     def write_vocabulary(self, folder: Path, vocab_size: int) -> Path:
-        """Writes the vocabulary's files and returns the path of the first; InputError for another size."""
+        """Writes the vocabulary's files and returns the path of the first; InputError if it does not fit."""
         check_piece_count(str(self.file), len(self.pieces), vocab_size, exactly=True)
         for name, content in self.files().items():
             (folder / name).write_bytes(content)

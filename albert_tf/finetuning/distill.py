@@ -341,7 +341,11 @@ def _task_student(settings: TaskDistillation, teacher: RunDirectory) -> tuple[Al
     if settings.init_from is not None or config is None:
         origin = settings.output_run()  # if it has begun, `init_from` is not needed and may no longer exist
         if not (origin.has_recipe and origin.steps()):
-            origin = teacher if settings.init_from is None else resolve_run(settings.init_from)
+            origin = (
+                teacher
+                if settings.init_from is None
+                else resolve_run(settings.init_from, settings.vocabulary)
+            )
         if origin.vocabulary is not None:
             vocabulary, tokenizer = vocabulary or origin.vocabulary, {**origin.tokenizer, **tokenizer}
         config = config or origin.config

@@ -154,6 +154,9 @@ def _create_evaluate_fn(
     best_metric, xla = contents.task[BEST_KEY].removeprefix(EVALUATION), settings.compute.xla
     rows = settings.compute.microbatch_rows(recipe.batch_size)
     predict = create_predict_fn(data.task, model, rows, data.task.has_evaluation_loss, xla=xla)
+    warnings = [
+        f"this evaluation gives no {best_metric}, so that its step is not chosen, and early_stop ignores it"
+    ]
 
     def evaluate() -> dict[str, float]:
         predictions = {name: predict(examples) for name, examples in data.dev.items()}
@@ -162,11 +165,8 @@ def _create_evaluate_fn(
         if best_metric not in metrics:
             reported = predicted.task_report().metrics
             metrics |= {name: reported[name] for name in {best_metric} & reported.keys()}
-        if not math.isfinite(metrics.get(best_metric, math.nan)):
-            message = (
-                "the evaluation data gives no %s: the newest step is taken, and early_stop has no effect"
-            )
-            logging.log_first_n(logging.WARNING, message, 1, best_metric)
+        if warnings and not math.isfinite(metrics.get(best_metric, math.nan)):
+            logging.warning(warnings.pop())  # once a run
         return metrics
 
     return evaluate

@@ -49,7 +49,9 @@ class ProbabilityMetric(keras.metrics.Metric):
             logits = y_pred[:, 1] - y_pred[:, 0]  # whose sigmoid is the softmax of both
         elif not self.multi_label:
             activation = tf.nn.softmax
-        takes_logits = getattr(self.metric, "_from_logits", False)
+        is_accuracy = isinstance(self.metric, keras.metrics.BinaryAccuracy)
+        is_of_logits = is_accuracy and not self.metric.get_config()["threshold"]
+        takes_logits = is_of_logits or getattr(self.metric, "_from_logits", False)
         values = logits if takes_logits else activation(logits)
         return self.metric.update_state(labels, values, sample_weight=sample_weight)
 
@@ -82,9 +84,6 @@ def probability_metric(metric: Any, multi_label: bool = False) -> Any:
     """
     if multi_label and isinstance(metric, str) and metric in _ACCURACIES:
         return keras.metrics.BinaryAccuracy(metric, threshold=0.0)
-    is_of_logits = isinstance(metric, keras.metrics.BinaryAccuracy) and not metric.get_config()["threshold"]
-    if multi_label and is_of_logits:
-        return metric
     if isinstance(metric, str) and metric in [kind.__name__ for kind in _BINARY]:
         metric = keras.metrics.get(metric)
     return ProbabilityMetric(metric, multi_label) if isinstance(metric, _BINARY) else metric

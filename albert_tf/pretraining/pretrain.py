@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from absl import logging
 
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion.init_from import resolve_run
+from albert_tf.data.sources import check_makes_examples
 from albert_tf.data.tfrecords import name_damaged_files
 from albert_tf.errors import InputError, add_place
 from albert_tf.models.loss_sums import LossFn
@@ -57,7 +58,10 @@ ExtendLosses = Callable[[LossFn], LossFn]
 
 @name_damaged_files()
 def pretrain(
-    settings: Pretraining, report: LogFunction = logging.info, extend: ExtendLosses = lambda losses: losses
+    settings: Pretraining,
+    report: LogFunction = logging.info,
+    extend: ExtendLosses = lambda losses: losses,
+    given: Collection[str] = (),
 ) -> None:
     """Pre-trains a model, or resumes an existing run.
 
@@ -65,6 +69,7 @@ def pretrain(
       settings: settings of the run.
       report: called with log lines about the start, such as where the initial weights come from.
       extend: adds losses, such as the teacher's in distillation.
+      given: settings of examples that the user named. They are an error if the text is finished examples.
     Raises:
       InputError: settings contradict each other or the existing run, or a file is damaged.
       FileNotFoundError: an input is missing.
@@ -83,7 +88,9 @@ def pretrain(
         if origin is not None:  # raises early if it does not fit
             made_with = resolve_settings(settings.vocabulary, tokenizer)
             origin.resolve_vocabulary(settings.vocabulary, made_with)
-        vocabulary = open_tokenizer(settings.vocabulary).vocabulary
+        opened = open_tokenizer(settings.vocabulary, **tokenizer)
+        check_makes_examples(settings.train, opened, given)
+        vocabulary = opened.vocabulary
         _report_padding_position(settings.config, vocabulary.special_ids.padding, report)
         sizes = _candidate_sizes(settings, run, len(vocabulary))
         warm_starts = {}

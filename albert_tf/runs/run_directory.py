@@ -43,6 +43,7 @@ from albert_tf.text.tokenizer_config import (
     FAMILY_KINDS,
     KIND_DEFAULTS,
     SENTENCEPIECE,
+    TOKENIZER_DEFAULTS,
     TOKENIZER_FILE,
     TOKENIZER_KIND,
     VOCABULARY_FILES,
@@ -184,7 +185,7 @@ class RunContents(NamedTuple):
       config: architecture of the network.
       task: entries of task.json: those of `task_of`, and further ones such as `labels`.
       vocabulary: path of the vocabulary, which is copied with its other files. None: the run has none.
-      tokenizer: `lowercase` and `strip_accents`. A missing one is as the vocabulary remembers it, or True.
+      tokenizer: `lowercase` and `strip_accents`. A missing one is that of `resolve_settings`.
       recipe: entries of recipe.json, to which the vocabulary's SHA-256 is added. None: no recipe.json.
     """
 
@@ -379,10 +380,9 @@ class RunDirectory:
             raise InputError(f"{name or self} has no vocabulary: name it by `vocabulary`")
         settings = self.tokenizer_of(path)
         if differing := {key: value for key, value in (tokenizer or {}).items() if settings[key] != value}:
-            raise InputError(
-                f"{name or self} was trained with {settings}, not with {differing}: leave that out, or name "
-                "the vocabulary in the run"
-            )
+            are_given = differing.keys() <= TOKENIZER_DEFAULTS.keys()
+            remedy = "leave that out" if are_given else "name the vocabulary in the run"
+            raise InputError(f"{name or self} was trained with {settings}, not with {differing}: {remedy}")
         return path
 
     @functools.cached_property

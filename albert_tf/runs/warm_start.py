@@ -31,7 +31,7 @@ class WarmStart(NamedTuple):
 
     read: Callable[[str], np.ndarray | None]  # the value of a variable; None if it is newly initialized
     origins: Mapping[str, str]  # copied variables, and their names in the run
-    positions: tuple[int, int]  # number of positions of the run, and of the network
+    positions: tuple[int, int]  # number of trained positions of the run, and of positions of the network
     newly_initialized: tuple[str, ...]  # variables that start at random
     unused: tuple[str, ...]  # variables of the run that are not copied
     unused_layers: tuple[int, ...]  # layers of the run, from 1, with an unused block
@@ -113,7 +113,7 @@ def warm_start_from(
     - A pooler with another activation begins at random. Segment types are left out if the network has none,
       and early exits if its depth differs.
     - The head for masked tokens is always copied, other heads only if they learned the same: the same
-      sentence objective, or the same task, labels and pooling.
+      sentence objective, or the same task, labels and pooling. A converted head has no task.
 
     Weights are read later, one by one.
 
@@ -189,7 +189,7 @@ def _has_same_purpose(source: Mapping[str, Any], task: Mapping[str, Any], name: 
         return source.get("sentence_objective") == task.get("sentence_objective")
     if "task" not in source:  # converted: the model's head and its labels decide
         count = source.get("num_labels", 0)
-        labels = source.get("labels") or list(map(str, range(count)))
+        labels = source.get("labels") or list(map(str, range(count))) or None
         is_number = count == 1 and not source.get("multi_label")
         source = {**source, "task": task.get("task"), "labels": None if is_number else labels}
     decisive = ("model", "task", "labels", "pooling", "multi_label", "num_labels")

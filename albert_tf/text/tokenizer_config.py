@@ -183,13 +183,13 @@ def split_vocabulary_lines(content: bytes, name: str) -> list[str]:
 
 
 def _has_capitals(vocabulary: PathLike) -> bool:
-    """True if a twentieth of a WordPiece vocabulary's pieces, or more, are pieces of no lowercased text."""
+    """True if two pieces of a WordPiece vocabulary, and a hundredth, or more, are of no lowercased text."""
     file = _main_file(vocabulary)
     if not file.is_file():  # the error of `read_vocabulary` explains it
         return False
     pieces = read_local_bytes(file).decode("utf-8", "replace").splitlines()
     pieces = [piece for piece in pieces if not piece.startswith("[")]
-    return 0 < len(pieces) <= 20 * sum(piece != piece.lower() for piece in pieces)
+    return sum(piece != piece.lower() for piece in pieces) >= max(2, len(pieces) / 100)
 
 
 def _main_file(vocabulary: PathLike) -> Path:

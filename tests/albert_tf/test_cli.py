@@ -57,7 +57,9 @@ def test_vocab_pretrain_prepare_evaluate_and_curve(tiny_corpus, tmp_path, capsys
 
 def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch, capsys):
     asked = []
-    monkeypatch.setattr("albert_tf.pretraining.pretrain.pretrain", asked.append)
+    monkeypatch.setattr(
+        "albert_tf.pretraining.pretrain.pretrain", lambda settings, **_: asked.append(settings)
+    )
     words = functools.partial(pretraining, tiny_corpus, tiny_vocabulary, tmp_path / "run")
     path = tmp_path / "stages.json"
     path.write_text('[{"until": 0.5, "num_hidden_layers": 1, "seq_length": 16}, {}]')
@@ -73,7 +75,7 @@ def test_stages_come_from_a_file(tiny_corpus, tiny_vocabulary, tmp_path, monkeyp
 
 
 def test_a_recipe_of_another_family_is_said(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("albert_tf.pretraining.pretrain.pretrain", lambda settings: None)
+    monkeypatch.setattr("albert_tf.pretraining.pretrain.pretrain", lambda *_, **__: None)
     bert = TINY.replace(sharing="none", embedding_size=TINY.hidden_size)
     words = functools.partial(pretraining, tiny_corpus, tiny_vocabulary, tmp_path / "run")
     assert cli.run(words(recipe="albert_base_v1")) == cli.run(words(bert, recipe="bert_base")) == 0
@@ -85,12 +87,19 @@ def test_a_recipe_of_another_family_is_said(tiny_corpus, tiny_vocabulary, tmp_pa
 
 def test_text_is_read_as_for_the_origin(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
     asked, origin = [], tmp_path / "origin"
-    monkeypatch.setattr("albert_tf.pretraining.pretrain.pretrain", asked.append)
+    monkeypatch.setattr(
+        "albert_tf.pretraining.pretrain.pretrain", lambda settings, **_: asked.append(settings)
+    )
     cased = {"lowercase": False, "strip_accents": False}
     albert_tf.save(albert_tf.AlbertEncoder(TINY), origin, tiny_vocabulary, tokenizer=cased)
     words = pretraining(tiny_corpus, tiny_vocabulary, tmp_path / "run", init_from=origin)
     assert cli.run(words) == cli.run([*words, "--nolowercase"]) == 0
-    assert [(x.lowercase, x.strip_accents) for x in asked] == [(False, False)] * 2
+    # A run that has begun is its own origin, as the one that it began from may be gone.
+    albert_tf.save(
+        albert_tf.AlbertEncoder(TINY), tmp_path / "run", tiny_vocabulary, tokenizer=cased, recipe={}
+    )
+    assert cli.run(words) == 0
+    assert [(x.lowercase, x.strip_accents) for x in asked] == [(False, False)] * 3
 
 
 def test_convert_says_what_it_did_not_read(golden, tmp_path, capsys):

@@ -45,10 +45,10 @@ def test_damaged_files_are_named(content, named, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("capitals", "others", "keeps"), [(1, 29, False), (1, 20, False), (1, 19, True), (3, 0, True)]
+    ("capitals", "others", "keeps"), [(1, 9, False), (2, 199, False), (2, 198, True), (3, 0, True)]
 )
 def test_a_wordpiece_vocabulary_with_capitals_keeps_the_case_of_texts(capitals, others, keeps, tmp_path):
-    """A twentieth of its pieces, and [CLS] is none of them; a word or two are in lowercase ones, too."""
+    """Two of its pieces and a hundredth, and [CLS] is none of them; a few are in lowercase ones, too."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]"]
     pieces = [*special, *(f"{x}é" for x in "ABC"[:capitals]), *(f"##{n}" for n in range(others))]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")

@@ -121,7 +121,7 @@ def test_a_run_goes_on_in_no_smaller_network(layers, steps, expected, asked, tmp
 def asked(tiny_corpus, tiny_vocabulary, tmp_path, monkeypatch):
     """What `albert-tf pretrain --recipe one_machine` would train."""
     settings = []
-    monkeypatch.setattr(pretraining_run, "pretrain", settings.append)
+    monkeypatch.setattr(pretraining_run, "pretrain", lambda made, **_: settings.append(made))
     places = ["--train", tiny_corpus, "--vocabulary", tiny_vocabulary, "--output", tmp_path / "run"]
 
     def resolved(flags):

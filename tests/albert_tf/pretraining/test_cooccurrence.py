@@ -155,8 +155,8 @@ def test_a_run_begins_so(settings, tiny_tokenizer, start_of):
 def test_what_is_held_out_is_not_counted(settings, tiny_tokenizer, start_of):
     made = settings(recipe=COUNTED, eval=None)
     found, lines = start_of(made)
-    share, what = corpus_of(made).held_out
-    assert what.startswith("1 of 8 documents")
+    share = corpus_of(made).held_out
+    assert share.what.startswith("1 of 8 documents")
     documents = [document.strip() for document in CORPUS.split("\n\n")]
     inside = in_hash_range(hash_bucket(tf.constant(documents)), (share.begin, share.end)).numpy()
     tokens = tokens_of(itertools.compress(documents, ~inside), tiny_tokenizer)

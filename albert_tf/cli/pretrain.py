@@ -57,16 +57,14 @@ def run(flags: argparse.Namespace) -> None:
     read_vocabulary(flags.vocabulary)  # raises if it is missing
     tokenizer = shared.provided(flags, TOKENIZER_DEFAULTS)
     with quiet_start():
-        from albert_tf.conversion.init_from import resolve_run
         from albert_tf.pretraining.budget import TimeBudget, parse_duration, size_for_steps, size_of_run
         from albert_tf.pretraining.pretrain import pretrain
         from albert_tf.pretraining.pretraining_settings import Pretraining
-        from albert_tf.runs.run_directory import RunDirectory
+        from albert_tf.runs.run_directory import TASK_FILE, RunDirectory
     output = RunDirectory(flags.output, "output")
-    origin = output if output.has_recipe else None
-    if origin is None and flags.init_from is not None:
-        origin = resolve_run(flags.init_from, flags.vocabulary)
-    if origin is not None:  # by default texts are tokenised as for it
+    origin = output if output.has_recipe or flags.init_from is None else RunDirectory(flags.init_from)
+    # By default texts are tokenised as for it. `pretrain` converts other checkpoints, once hosts have met.
+    if origin.has(TASK_FILE):
         tokenizer = {**origin.tokenizer_of(origin.resolve_vocabulary(flags.vocabulary)), **tokenizer}
         tokenizer = {name: tokenizer[name] for name in TOKENIZER_DEFAULTS}
     tokenizer = resolve_settings(flags.vocabulary, tokenizer)
